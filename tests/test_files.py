@@ -38,12 +38,27 @@ while True:
 """
 
 
-def test_the_text_is_written_unchanged(tmp_path: Path) -> None:
+def test_texts_modes_and_links_are_written_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file.py"
     write_atomically(path, "é = 1\r\n")
     write_atomically(path, "é = 2\r\n")
     assert path.read_bytes() == "é = 2\r\n".encode()
     assert os.listdir(path.parent) == ["file.py"]
+    path, usual = tmp_path / "file.py", tmp_path / "usual.py"
+    usual.touch()
+    write_atomically(path, "a")
+    assert path.stat().st_mode == usual.stat().st_mode
+    path.chmod(0o640)
+    write_atomically(path, "b")
+    assert path.stat().st_mode & 0o777 == 0o640
+    create_atomically(tmp_path / "created.py", "c")
+    assert (tmp_path / "created.py").stat().st_mode == usual.stat().st_mode
+    target, link = tmp_path / "there" / "file.py", tmp_path / "link.py"
+    link.symlink_to(target)
+    assert create_atomically(link, "created")
+    assert (link.is_symlink(), target.read_text()) == (True, "created")
+    write_atomically(link, "written")
+    assert (link.is_symlink(), target.read_text()) == (True, "written")
 
 
 @pytest.mark.parametrize(("owner", "name"), [(os, "fsync"), (Path, "replace")])
@@ -114,27 +129,6 @@ def test_only_ordinary_files_are_replaced_or_backed_up(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="Not an ordinary file"):
         write_atomically(pipe, "new")
     assert pipe.is_fifo()
-
-
-def test_the_mode_of_a_file_is_kept(tmp_path: Path) -> None:
-    path, usual = tmp_path / "file.py", tmp_path / "usual.py"
-    usual.touch()
-    write_atomically(path, "a")
-    assert path.stat().st_mode == usual.stat().st_mode
-    path.chmod(0o640)
-    write_atomically(path, "b")
-    assert path.stat().st_mode & 0o777 == 0o640
-    create_atomically(tmp_path / "created.py", "c")
-    assert (tmp_path / "created.py").stat().st_mode == usual.stat().st_mode
-
-
-def test_a_link_is_followed_even_to_a_missing_file(tmp_path: Path) -> None:
-    target, link = tmp_path / "there" / "file.py", tmp_path / "link.py"
-    link.symlink_to(target)
-    assert create_atomically(link, "created")
-    assert (link.is_symlink(), target.read_text()) == (True, "created")
-    write_atomically(link, "written")
-    assert (link.is_symlink(), target.read_text()) == (True, "written")
 
 
 @pytest.mark.parametrize("links", [True, False])
@@ -243,7 +237,17 @@ def test_backups_of_the_same_second_have_different_names(tmp_path: Path) -> None
     assert all(copy.name.startswith("file.2") and copy.suffix == ".py" for copy in copies)
 
 
-def test_only_parts_of_ended_processes_are_swept(tmp_path: Path) -> None:
+def test_the_part_of_a_killed_writer_is_swept(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    with subprocess.Popen([sys.executable, "-c", WRITER, path, str(LETTERS)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with no_waiting():
+            while not any(tmp_path.glob(".*.part")):
+                pass
+        writer.kill()
+    sweep_parts(tmp_path, is_alive)
+    assert not any(tmp_path.glob(".*.part"))
     (tmp_path / "lesson").mkdir()
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
@@ -256,16 +260,3 @@ def test_only_parts_of_ended_processes_are_swept(tmp_path: Path) -> None:
 
     assert not any(path.exists() for path in gone)
     assert all(path.exists() for path in kept)
-
-
-def test_the_part_of_a_killed_writer_is_swept(tmp_path: Path) -> None:
-    path = tmp_path / "a.py"
-    with subprocess.Popen([sys.executable, "-c", WRITER, path, str(LETTERS)], stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        with no_waiting():
-            while not any(tmp_path.glob(".*.part")):
-                pass
-        writer.kill()
-    sweep_parts(tmp_path, is_alive)
-    assert not any(tmp_path.glob(".*.part"))

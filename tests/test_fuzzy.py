@@ -41,35 +41,23 @@ def test_missing_wrong_and_swapped_letters_are_forgiven_and_what_fits_is_marked(
     assert marked(query, name) == letters
 
 
-def test_the_start_of_a_text_comes_before_the_start_of_a_word_and_both_before_its_middle() -> None:
+def test_starts_come_first_and_each_word_must_fit_somewhere() -> None:
     assert best("2.") == [NAMES[0], NAMES[1]]
     texts = ("smart", "an art", "art of", "art")
     assert [text for text, _ in ranked("art", texts, lambda text: (text,))] == ["art", "art of", "an art", "smart"]
-
-
-def test_misspelt_words_count_only_if_nothing_has_the_words_as_written() -> None:
-    assert [text for text, _ in ranked("cop", ("computes on paper", "copy"), lambda text: (text,))] == ["copy"]
-    assert len(ranked("cop", ("computes on paper",), lambda text: (text,))) == 1
-
-
-def test_earlier_texts_count_more_and_each_word_must_fit_somewhere() -> None:
     items = {"late": ("Streams", "how to copy"), "early": ("Copy", "streams")}
     assert [name for name, _ in ranked("copy", items, items.__getitem__)] == ["early", "late"]
     assert [name for name, _ in ranked("copy how", items, items.__getitem__)] == ["late"]
     assert ranked("copy how why", items, items.__getitem__) == []
+    assert [text for text, _ in ranked("cop", ("computes on paper", "copy"), lambda text: (text,))] == ["copy"]
+    assert len(ranked("cop", ("computes on paper",), lambda text: (text,))) == 1
+    assert best("  ") == list(NAMES)
+    assert marks("istanbul", "İstanbul") == ()
 
 
 @pytest.mark.parametrize("query", ["xyzzy[/]", "*** (", "\\", "4.4", "7"])
 def test_nothing_fits_what_is_not_there(query: str) -> None:
     assert best(query) == []
-
-
-def test_nothing_typed_keeps_everything_in_order() -> None:
-    assert best("  ") == list(NAMES)
-
-
-def test_letters_that_grow_when_folded_are_not_marked() -> None:
-    assert marks("istanbul", "İstanbul") == ()
 
 
 def test_a_wrong_name_suggests_the_names_that_were_probably_meant() -> None:

@@ -32,7 +32,7 @@ def start_family(folder: Path, generations: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, str(script), str(generations)], stdout=subprocess.DEVNULL)
 
 
-def test_descendants_of_all_generations_and_sessions_are_found_and_killed(tmp_path: Path) -> None:
+def test_trees_of_all_sessions_are_killed_even_if_stopped(tmp_path: Path) -> None:
     root = start_family(tmp_path, 4)
     wait_for(lambda: len(descendants(root.pid)) == 4)
     family = [root.pid, *descendants(root.pid)]
@@ -42,6 +42,14 @@ def test_descendants_of_all_generations_and_sessions_are_found_and_killed(tmp_pa
 
     wait_for(lambda: all(gone(pid) for pid in family))
     kill_tree(root.pid)
+    root = start_family(tmp_path, 2)
+    wait_for(lambda: len(descendants(root.pid)) == 2)
+    stopped = stop_tree(root.pid)
+
+    kill_tree(root.pid)
+    root.wait()
+
+    wait_for(lambda: all(gone(pid) for pid in stopped))
 
 
 def state(pid: int) -> str:
@@ -70,17 +78,6 @@ def test_a_tree_is_stopped_and_resumed(tmp_path: Path) -> None:
     finally:
         kill_tree(root.pid)
         root.wait()
-
-
-def test_a_stopped_tree_can_be_killed(tmp_path: Path) -> None:
-    root = start_family(tmp_path, 2)
-    wait_for(lambda: len(descendants(root.pid)) == 2)
-    stopped = stop_tree(root.pid)
-
-    kill_tree(root.pid)
-    root.wait()
-
-    wait_for(lambda: all(gone(pid) for pid in stopped))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")

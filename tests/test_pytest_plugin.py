@@ -58,7 +58,18 @@ def test_gpus_exist_before_the_first_conftest_and_during_collection(pytester: py
     result.stdout.fnmatch_lines([f"virtual GPU: 2 x NVIDIA H100 80GB HBM3 (modelled by gpututor {__version__})"])
 
 
-def test_the_command_line_overrides_the_ini_file(pytester: pytest.Pytester) -> None:
+def test_gpus_come_from_options_before_the_ini_file_or_not_at_all(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from gpututor.devices.virtual import machine
+
+        def test_nothing_is_on():
+            assert not machine.is_on()
+        """
+    )
+    result = run(pytester)
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("virtual GPU*")
     pytester.makeini("[pytest]\nvirtual_gpus = 1\nvirtual_gpu_model = L4\nvirtual_gpu_memory = 1GiB\n")
     pytester.makepyfile(
         """
@@ -72,20 +83,6 @@ def test_the_command_line_overrides_the_ini_file(pytester: pytest.Pytester) -> N
     run(pytester, "-s").stdout.fnmatch_lines([f"*saw 1 NVIDIA L4 {2**30}*"])
     given = run(pytester, "-s", "--virtual-gpus=3", "--virtual-gpu-memory=2000B")
     given.stdout.fnmatch_lines(["*saw 3 NVIDIA L4 2000*"])
-
-
-def test_without_the_option_there_is_no_gpu_and_no_header(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        from gpututor.devices.virtual import machine
-
-        def test_nothing_is_on():
-            assert not machine.is_on()
-        """
-    )
-    result = run(pytester)
-    result.assert_outcomes(passed=1)
-    result.stdout.no_fnmatch_line("virtual GPU*")
 
 
 def test_each_test_starts_with_new_generators_cache_and_peaks(pytester: pytest.Pytester) -> None:
@@ -173,14 +170,13 @@ def test_the_sessions_machine_returns_after_a_marked_test(pytester: pytest.Pytes
     run(pytester, "--virtual-gpus=1", "--virtual-gpu-model=H100").assert_outcomes(passed=2)
 
 
-def test_the_outer_machine_returns_after_a_nested_session(pytester: pytest.Pytester) -> None:
+def test_the_header_counts_visible_gpus_and_outer_machines_return(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytester.makepyfile("import torch\ndef test_it(): assert torch.cuda.device_count() == 1\n")
     with virtual_gpu(2) as outer:
         run(pytester, "--virtual-gpus=1").assert_outcomes(passed=1)
         assert machine.active_machine() is outer
-
-
-def test_the_header_counts_the_visible_gpus(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     pytester.makepyfile("import torch\ndef test_it(): assert torch.cuda.device_count() == 1\n")
     result = run(pytester, "--virtual-gpus=2")

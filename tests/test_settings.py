@@ -15,13 +15,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "config" / "settings.toml"
 
 
-def test_without_a_file_the_defaults_apply(path: Path) -> None:
+def test_without_a_file_the_defaults_apply_and_a_new_one_explains_them(path: Path) -> None:
     settings = SettingsFile(path)
     assert (settings.now, settings.faults) == (Settings(), ())
     assert not path.exists()
-
-
-def test_a_new_file_explains_every_setting(path: Path) -> None:
     SettingsFile(path).create()
     text = path.read_text()
     for setting in SETTINGS:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -50,7 +50,9 @@ async def test_a_learner_fails_mends_passes_goes_on_and_finds_it_all_again(env: 
         assert "○ not run   The check called parity holds" in text
         for words in ("a result on cuda:0", "a result on cpu", "raise NotImplementedError", "pass device=."):
             assert words in text
-        await pilot.press("enter")
+        await pilot.press("1")
+        await until_shown(pilot, "◐ 1.1 Twice 1")
+        await pilot.press("5", "enter")
         assert screen.panes.current is Pane.CODE
         assert screen.panes.editor.cursor_location == (1, 4)
         screen.panes.editor.load_text(RIGHT)
@@ -72,16 +74,15 @@ async def test_a_learner_fails_mends_passes_goes_on_and_finds_it_all_again(env: 
         await until_shown(pilot, "This is your last run.")
 
 
-async def test_the_list_opens_exercises_and_lessons(pilot: Pilot[None], screen: MainScreen) -> None:
+async def test_lists_hints_solution_and_reset_are_a_key_away(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
+) -> None:
     await pilot.press("l", "G", "enter")
     assert (screen.exercise.label, screen.panes.current) == ("2.2", Pane.TASK)
     await pilot.press("l", "g", "enter")
     assert screen.panes.current is Pane.LESSON
     assert "# Lesson 1" in screen.panes.reader.text
     assert screen.exercise.label == "2.2", "reading a lesson leaves the exercise open"
-
-
-async def test_hints_come_one_by_one_and_are_counted(pilot: Pilot[None], screen: MainScreen) -> None:
     await pilot.press("h")
     await until(pilot, lambda: "Hints: 1 of 3" in screen_text(pilot.app), "for the first hint")
     assert "Look at the name." in screen_text(pilot.app)
@@ -92,9 +93,6 @@ async def test_hints_come_one_by_one_and_are_counted(pilot: Pilot[None], screen:
     await until(pilot, lambda: "Hints: 3 of 3" in screen_text(pilot.app), "for the last hint")
     progress = screen.learner.progress
     await until(pilot, lambda: progress.hints_used(screen.exercise.key) == 3, "for their number")
-
-
-async def test_before_a_pass_the_solution_is_shown_only_after_a_yes(pilot: Pilot[None]) -> None:
     await pilot.press("s")
     await until_shown(pilot, "See the solution before you have passed?")
     await pilot.press("escape")
@@ -102,9 +100,7 @@ async def test_before_a_pass_the_solution_is_shown_only_after_a_yes(pilot: Pilot
     await pilot.press("s", "y")
     await until_shown(pilot, "-     raise NotImplementedError")
     assert "+     return 2 * number" in screen_text(pilot.app)
-
-
-async def test_reset_asks_and_names_the_backup(pilot: Pilot[None], screen: MainScreen, env: AppEnv) -> None:
+    await pilot.press("escape")
     screen.panes.editor.load_text("mine = 1\n")
     await pilot.press("x", "n")
     assert screen.panes.editor.text == "mine = 1\n"
@@ -124,44 +120,33 @@ async def test_a_newer_starter_is_announced_and_not_forced(env: AppEnv) -> None:
         assert main_screen(pilot).panes.editor.text == "mine = 1\n"
 
 
-async def test_one_key_leads_from_the_welcome_to_the_first_exercise(env: AppEnv) -> None:
+async def test_the_welcome_leads_to_the_first_exercise_in_a_folder_named_once(env: AppEnv) -> None:
+    usual, _ = make_workspace(env.folder / "usual", env.course)
     async with env.start(first=True) as pilot:
         text = screen_text(pilot.app)
         assert "No GPU is needed" in text
         assert "~/workspace" in text
-        await pilot.press("enter")
+        for _ in range(2):
+            pilot.app.post_message(key_event("enter"))
         await ready(pilot)
+        assert sum(isinstance(screen, MainScreen) for screen in pilot.app.screen_stack) == 1
+        assert main_screen(pilot).learner.workspace.folder == env.workspace_folder, "as `--workspace` names one"
         assert main_screen(pilot).exercise.label == "1.1"
         assert main_screen(pilot).panes.current is Pane.TASK
         assert "twice(number)" in screen_text(pilot.app)
+    assert find_workspace(course=env.course) == usual, "it is not remembered"
     assert env.file(0).read_text() == env.course.exercises[0].starter
-
-
-async def test_a_folder_named_for_one_start_is_not_remembered(env: AppEnv) -> None:
-    usual, _ = make_workspace(env.folder / "usual", env.course)
-    async with env.start(first=True) as pilot:  # as `--workspace` names one
-        await pilot.press("enter")
-        await ready(pilot)
-        assert main_screen(pilot).learner.workspace.folder == env.workspace_folder
-    assert find_workspace(course=env.course) == usual
-
-
-async def test_leaving_while_the_first_exercise_opens_does_no_harm(env: AppEnv) -> None:
-    async with env.start(first=True) as pilot:
-        await pilot.app.run_action("begin")
-        pilot.app.exit()
-    assert pilot.app.return_code == 0
 
 
 OPENING = "show_help reset search show_settings show_devices show_progress show_history show_glossary"
 
 
-@pytest.mark.parametrize("command", mostly_long(OPENING.split(), ["reset", "show_devices"]))
+@pytest.mark.parametrize("command", mostly_long(["begin", *OPENING.split()], ["begin", "reset", "show_devices"]))
 async def test_leaving_while_a_screen_opens_does_no_harm(env: AppEnv, command: str) -> None:
     (env.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU. (1)\n")
-    async with env.start() as pilot:
-        await until(pilot, lambda: main_screen(pilot).is_ready, "for the app")
-        await pilot.app.screen.run_action(f"run_command('{command}')")
+    is_first = command == "begin"
+    async with env.start(first=is_first) as pilot:
+        await pilot.app.screen.run_action("app.begin" if is_first else f"run_command('{command}')")
         pilot.app.exit()
     assert pilot.app.return_code == 0
 
@@ -214,37 +199,26 @@ def begin_typing(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "shown"),
+    ("begin", "pieces", "shown"),
     [
-        (["f4", *"qz 2xyq"], "qz 2xyq"),  # `q` and `2` are commands outside of the editor
-        (["1", "j", "j", "enter"], "1.3 Twice 3"),
-        (["2", "ctrl+p", *"glossary"], "glossary"),
+        (launch, [("f4",), *"qz 2xyq"], "qz 2xyq"),  # `q` and `2` are commands outside of the editor
+        (launch, [("1",), ("j",), ("j",), ("enter",)], "1.3 Twice 3"),
+        (launch, [("2",), ("ctrl+p",), *"glossary"], "glossary"),
+        (start, [("4", "end", "enter", *"qz 2xyq")], "qz 2xyq"),
+        (start, [("1", "j", "j", "enter", *"4z2")], "z2raise"),
+        (start, [("/", *"zwice")], "zwice"),
+        (start, [("x", "y")], "Reset. Kept"),
     ],
 )
-def test_no_key_is_lost_after_the_first_paint(tmp_path: Path, keys: list[str], shown: str) -> None:
+def test_from_the_first_paint_on_keys_arrive_in_order(
+    tmp_path: Path, begin: Callable[..., Terminal], pieces: list[tuple[str, ...] | str], shown: str
+) -> None:
     course = write_course(tmp_path / "course", exercises=3)
     workspace, _ = make_workspace(tmp_path / "work", load_course(course))
-    with launch(course, workspace.folder, {"GPUTUTOR_HOME": str(tmp_path / "home")}) as terminal:
+    with begin(course, workspace.folder, {"GPUTUTOR_HOME": str(tmp_path / "home")}) as terminal:
         terminal.until(lambda screen: screen.strip() != "", "for the first text")
-        for key in keys:
-            terminal.press(key)
-        terminal.until_shown(shown)
-
-
-@pytest.mark.parametrize(
-    ("keys", "shown"),
-    [
-        (["4", "end", "enter", *"qz 2xyq"], "qz 2xyq"),
-        (["1", "j", "j", "enter", *"4z2"], "z2raise"),
-        (["/", *"zwice"], "zwice"),
-        (["x", "y"], "Reset. Kept"),
-    ],
-)
-def test_keys_that_come_in_one_piece_arrive_in_order(tmp_path: Path, keys: list[str], shown: str) -> None:
-    course = write_course(tmp_path / "course", exercises=3)
-    workspace, _ = make_workspace(tmp_path / "work", load_course(course))
-    with start(course, workspace.folder, {"GPUTUTOR_HOME": str(tmp_path / "home")}) as terminal:
-        terminal.press(*keys)
+        for keys in pieces:
+            terminal.press(*keys)
         terminal.until_shown(shown)
 
 
@@ -271,7 +245,8 @@ def test_the_app_ends_with_its_terminal_also_without_a_signal(tmp_path: Path) ->
             app.kill()
 
 
-def kill_often(tmp_path: Path, kills: int) -> None:
+@pytest.mark.parametrize("kills", mostly_long([6, 200], [6]))
+def test_what_is_typed_survives_kill_9(tmp_path: Path, kills: int) -> None:
     course = write_course(tmp_path / "course", exercises=1)
     (course / "01_lesson_1" / "01_twice_1_1" / "starter.py").write_text(WITHOUT_A_PLACE)
 
@@ -282,15 +257,6 @@ def kill_often(tmp_path: Path, kills: int) -> None:
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(kill, range(kills)))
-
-
-def test_what_is_typed_survives_kill_9(tmp_path: Path) -> None:
-    kill_often(tmp_path, kills=6)
-
-
-@pytest.mark.long
-def test_what_is_typed_survives_200_kills(tmp_path: Path) -> None:
-    kill_often(tmp_path, kills=200)
 
 
 EXERCISE = "tensors_on_the_device/born_on_the_device"
@@ -416,7 +382,7 @@ SCREENS = {
 
 
 @pytest.mark.long
-async def test_esc_twice_in_one_moment_closes_one_screen(env: AppEnv) -> None:
+async def test_screens_open_and_close_in_one_moment(env: AppEnv) -> None:
     """Both keys reach the same screen; Textual alone would then close the main screen too."""
     async with env.start((100, 30)) as pilot:
         await pilot.press("r")
@@ -428,11 +394,6 @@ async def test_esc_twice_in_one_moment_closes_one_screen(env: AppEnv) -> None:
                 pilot.app.post_message(key_event("escape"))
             await until(pilot, lambda: main_screen(pilot).is_active, f"for the end of {name}")
             assert len(pilot.app.screen_stack) == 1, name
-
-
-@pytest.mark.long
-async def test_opening_and_closing_a_screen_in_one_moment_does_no_harm(env: AppEnv) -> None:
-    async with env.start((100, 30)) as pilot:
         for _ in range(3):
             for key in SCREENS.values():
                 pilot.app.post_message(key_event(key))
@@ -440,14 +401,6 @@ async def test_opening_and_closing_a_screen_in_one_moment_does_no_harm(env: AppE
             await pilot.pause()
             await pilot.press("escape", "escape", "escape")
         await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
-
-
-async def test_enter_twice_at_the_welcome_begins_once(env: AppEnv) -> None:
-    async with env.start(first=True) as pilot:
-        pilot.app.post_message(key_event("enter"))
-        pilot.app.post_message(key_event("enter"))
-        await ready(pilot)
-        assert sum(isinstance(screen, MainScreen) for screen in pilot.app.screen_stack) == 1
 
 
 class Unforeseen(Exception):

@@ -37,6 +37,7 @@ from tests.support.recorded_runs import Timed, run, see
 from tests.support.recordings import make_recording, small_trace
 from tests.support.screens import screen_text
 from tests.support.scripted_client import ScriptedClient
+from tests.support.tiny_course import RIGHT
 
 
 async def test_a_run_is_recorded_with_its_text(pilot: Pilot[None], screen: MainScreen, env: AppEnv) -> None:
@@ -115,7 +116,7 @@ async def test_an_attempt_waiting_for_the_database_is_reported_and_counts(
     env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
-    env.file().write_text("def twice(number):\n    return 2 * number\n")
+    env.file().write_text(RIGHT)
     async with env.start() as pilot:
         screen = main_screen(pilot)
         progress, key = screen.learner.progress, screen.exercise.key
@@ -141,7 +142,7 @@ async def test_an_attempt_that_cannot_be_stored_opens_a_dialog(env: AppEnv, monk
             assert isinstance(pilot.app.screen, QuestionDialog)
 
 
-async def test_a_locked_database_delays_neither_hints_nor_keys(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_locked_database_delays_no_keys_and_loses_nothing(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
     written: list[tuple[threading.Thread, str]] = []
     rows = ProgressStore.rows
@@ -156,6 +157,8 @@ async def test_a_locked_database_delays_neither_hints_nor_keys(env: AppEnv, monk
         screen = main_screen(pilot)
         key = screen.exercise.key
         with held(screen.learner.progress.path):
+            await pilot.press("r")
+            await until_shown(pilot, "1 of 3 checks passed")
             await pilot.press("h", "h")
             await until_shown(pilot, "Hints: 2 of 3")
             await pilot.press("s", "y", "escape", "x", "y", "n", "5")
@@ -168,30 +171,11 @@ async def test_a_locked_database_delays_neither_hints_nor_keys(env: AppEnv, monk
     progress = env.progress()
     assert (progress.hints_used(key), progress.solutions_opened()) == (0, frozenset())
     drain_spool(progress.path)
-    assert progress.hints_used(key) == 2
+    assert (progress.hints_used(key), len(progress.ids(key))) == (2, 1)
     assert key in progress.solutions_opened()
     assert key in progress.begun_again()
     assert progress.current_exercise() == env.course.exercises[1].key
     assert '"results"' in (progress.place() or "")
-    progress.close()
-
-
-async def test_an_attempt_waiting_at_the_end_is_stored_at_the_next_start(
-    env: AppEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
-    async with env.start() as pilot:
-        screen = main_screen(pilot)
-        key, path = screen.exercise.key, screen.learner.progress.path
-        with held(path):
-            await pilot.press("r")
-            await until_shown(pilot, "1 of 3 checks passed")
-            await pilot.press("q")
-            await until(pilot, lambda: not pilot.app.is_running, "for the end")
-            screen.attempts.writer.wait(60)
-    drain_spool(path)
-    progress = env.progress()
-    assert len(progress.ids(key)) == 1
     progress.close()
 
 
@@ -272,12 +256,23 @@ async def test_a_trace_is_written_as_perfetto_reads_it(env: AppEnv) -> None:
     assert {event["name"] for event in events if event["ph"] == "C"} == {"allocated memory"}
 
 
-async def test_the_main_screen_exports_the_newest_trace(env: AppEnv) -> None:
+async def test_the_main_screen_exports_the_newest_trace_and_failures_are_told(env: AppEnv) -> None:
     env.client = Timed()
+    in_the_way = env.workspace_folder / "exports"
     async with env.start() as pilot:
         await pilot.press("X")
         await until_shown(pilot, "There is no trace to export yet")
+        in_the_way.write_text("in the way")
+        await pilot.press("S")
+        await until_shown(pilot, "cannot be written")
+        await pilot.press("escape")
         await run(pilot, env)
+        await see(pilot, "timeline")
+        await pilot.press("X")
+        await until_shown(pilot, "cannot be written")
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
+        in_the_way.unlink()
         for number in (1, 2, 3):
             await pilot.press("X")
             paths = await files(pilot, env, ".json", number)
@@ -316,20 +311,7 @@ async def test_pictures_of_each_large_screen_are_saved_with_its_text(timed: AppE
         assert any(words in text for text in texts), words
 
 
-async def test_a_failed_export_is_reported(env: AppEnv) -> None:
-    env.client = Timed()
-    async with env.start() as pilot:
-        (env.workspace_folder / "exports").write_text("in the way")
-        await pilot.press("S")
-        await until_shown(pilot, "cannot be written")
-        await pilot.press("escape")
-        await run(pilot, env)
-        await see(pilot, "timeline")
-        await pilot.press("X")
-        await until_shown(pilot, "cannot be written")
-
-
-def test_of_a_full_disk_nothing_is_left(tmp_path: Path) -> None:
+def test_exports_leave_nothing_on_a_full_disk_and_have_safe_names(tmp_path: Path) -> None:
     def write(stream: TextIO) -> None:
         stream.write("half of it")
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -337,9 +319,6 @@ def test_of_a_full_disk_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="No space left on device"):
         export(tmp_path, "1.1", ".json", write)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_names_are_short_and_safe(tmp_path: Path) -> None:
     path = export(tmp_path / "new", "1.1 ../two GPUs", ".svg", lambda stream: None)
     assert path.parent == tmp_path / "new"
     assert path.name.startswith("1.1-..-two-GPUs-2")

@@ -121,7 +121,7 @@ async def test_the_class_looks_as_agreed(
         await assert_golden(pilot, "class_submission")
 
 
-async def test_the_filter_leads_to_a_submission_and_on_to_others(folder: ClassFolder) -> None:
+async def test_filter_and_palette_lead_to_submissions_and_students(folder: ClassFolder) -> None:
     async with opened(folder) as pilot:
         screen = class_screen(pilot)
         await pilot.press("slash", *"1.2", "enter")
@@ -147,9 +147,16 @@ async def test_the_filter_leads_to_a_submission_and_on_to_others(folder: ClassFo
         await until(pilot, lambda: isinstance(pilot.app.screen, TextScreen), "for the help")
         await pilot.press("escape", "escape")
         await until(pilot, lambda: screen.page_number == 0, "for the first page")
+        everything = CommandProvider(screen)
+        assert "zoe" not in "".join(entry.title for entry in everything.entries()), "2,000 would be slow to list"
+        (evil,) = [entry for entry in everything.entries("zoe") if entry.title.startswith("zoe")]
+        screen.filter_by("ada")
+        evil.act()
+        await until_shown(pilot, "▸ zoe[b]")
+        assert len(screen.shown.rows) == 4
 
 
-def test_each_filter_word_must_begin_a_word_of_the_file(folder: ClassFolder) -> None:
+def test_the_table_filters_words_shows_marks_and_what_is_to_look_at(folder: ClassFolder) -> None:
     source = source_of(folder)
     gradebook = source.read()
     table = table_of(gradebook, source.review(gradebook))
@@ -167,9 +174,6 @@ def test_each_filter_word_must_begin_a_word_of_the_file(folder: ClassFolder) -> 
     assert filtered("look") == filtered("needs review") == ["chen", "1.1"]
     assert filtered("hoe") == []
     assert [row.marks.student.id for row in students_of(table, "A")] == ["ada"]
-
-
-def test_a_missing_mark_is_a_word_and_never_a_number(folder: ClassFolder) -> None:
     gradebook = source_of(folder).read()
     printed = {words[0]: words[1:] for words in map(str.split, lines_of(gradebook, 120)) if words}
     table = table_of(gradebook)
@@ -183,9 +187,6 @@ def test_a_missing_mark_is_a_word_and_never_a_number(folder: ClassFolder) -> Non
             else:
                 assert points_of(cell.mark).partition("/")[0] == mark.replace("–", "")
     assert table.rows[2].so_far == "total open, 3/7 so far"
-
-
-def test_as_much_is_to_look_at_as_the_review_list_has(folder: ClassFolder) -> None:
     graded = folder.read_class()
     stray = tuple(Unmatched(f"bo/{name}.py", "No exercise is called that.", ("bo",)) for name in ("homework", "other"))
     folder.write_class(replace(graded, unmatched=stray))
@@ -195,18 +196,6 @@ def test_as_much_is_to_look_at_as_the_review_list_has(folder: ClassFolder) -> No
     assert table.review is not None
     assert len(table.review.items) == 3
     assert sum(section.heading.endswith(("1 item", "2 items")) for section in review_sections(table)) == 2
-
-
-async def test_the_palette_goes_to_the_one_student_who_is_meant(folder: ClassFolder) -> None:
-    async with opened(folder) as pilot:
-        screen = class_screen(pilot)
-        everything = CommandProvider(screen)
-        assert "zoe" not in "".join(entry.title for entry in everything.entries()), "2,000 would be slow to list"
-        (evil,) = [entry for entry in everything.entries("zoe") if entry.title.startswith("zoe")]
-        screen.filter_by("ada")
-        evil.act()
-        await until_shown(pilot, "▸ zoe[b]")
-        assert len(screen.shown.rows) == 4
 
 
 async def test_what_devices_did_is_recorded_once_and_kept(folder: ClassFolder) -> None:

@@ -101,13 +101,10 @@ OWNERS: dict[str, tuple[type[Widget], ...]] = {
 }
 
 
-def test_every_screen_has_a_table() -> None:
+def test_every_screen_and_widget_with_keys_has_a_table() -> None:
     assert CLASSES.keys() == SCREENS.keys()
     screens = {kind.__name__ for kind in classes_of_the_app() if issubclass(kind, Screen)} - {"BaseScreen", "BaseModal"}
     assert screens == {kind.__name__ for kind in CLASSES.values()} | WITHOUT_A_TABLE.keys()
-
-
-def test_every_widget_with_keys_has_a_table() -> None:
     assert OWNERS.keys() == WIDGETS.keys()
     with_keys = {
         kind
@@ -164,10 +161,14 @@ def test_bars_and_help_name_what_is_declared(name: str) -> None:
     assert len(help_keys(name, commands[0].id)) == len(rows) - 1
 
 
-def test_in_the_palette_titles_are_unique() -> None:
+def test_titles_and_other_names_of_the_palette_are_unique() -> None:
     for commands in SCREENS.values():
         titles = [command.title for command in commands if command.palette is not None]
         assert len(titles) == len(set(titles))
+    lowered = {command.title.lower() for command in BY_ID.values()} | {title.lower() for title in DEVICE_TABS}
+    names = [name.lower() for names in OTHER_NAMES.values() for name in names]
+    assert len(names) == len(set(names))
+    assert not set(names) & lowered
 
 
 DEVICE_TABS = {tab.title: tab.about for tab in TABS}
@@ -198,7 +199,7 @@ async def test_everything_is_found_by_the_names_that_people_know(pilot: Pilot[No
         assert len({hit.command for hit in hits}) == len(hits), "one line each"
 
 
-async def test_enter_twice_in_one_moment_does_one_thing(pilot: Pilot[None]) -> None:
+async def test_the_palette_acts_once_over_any_screen_and_names_keys(pilot: Pilot[None]) -> None:
     for _ in range(2):
         await pilot.press("ctrl+p", *"settings")
         await until_shown(pilot, "Settings")
@@ -210,6 +211,20 @@ async def test_enter_twice_in_one_moment_does_one_thing(pilot: Pilot[None]) -> N
         assert len(pilot.app.screen_stack) == 2
         await pilot.press("escape")
         await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
+    await pilot.press("semicolon")
+    await until(pilot, lambda: isinstance(pilot.app.screen, JumpScreen), "for the letters")
+    await pilot.press("ctrl+p", *"attempts")
+    await until_shown(pilot, "See your attempts and their changes.")
+    await pilot.press("escape")
+    await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end of both")
+    await pilot.press("x")
+    await until_shown(pilot, "No, keep it")
+    titles = [entry.title for entry in CommandProvider(pilot.app.screen).entries()]
+    assert titles == ["Back", "Quit", "Theme"]
+    await pilot.press("ctrl+p", *"back", "enter")
+    await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
+    await pilot.press("ctrl+p", *"compare")
+    await until_shown(pilot, "Compare   V  Shift+F11")
 
 
 @pytest.mark.long
@@ -246,13 +261,6 @@ async def test_a_page_of_what_is_not_laid_out_yet_is_not_turned(pilot: Pilot[Non
     assert list_of(pilot).highlighted, "a page on"
 
 
-def test_other_names_are_of_commands_and_nobody_elses() -> None:
-    titles = {command.title.lower() for command in BY_ID.values()} | {title.lower() for title in DEVICE_TABS}
-    names = [name.lower() for names in OTHER_NAMES.values() for name in names]
-    assert len(names) == len(set(names))
-    assert not set(names) & titles
-
-
 @pytest.mark.parametrize("title", mostly_long(DEVICE_TABS, list(DEVICE_TABS)[:2]))
 async def test_a_tab_of_the_device_screen_is_opened_by_its_name(pilot: Pilot[None], title: str) -> None:
     await run_checks(pilot)
@@ -266,15 +274,6 @@ async def test_a_tab_of_the_device_screen_is_opened_by_its_name(pilot: Pilot[Non
     assert TABS[screen.tabs.number].title == title
 
 
-async def test_it_takes_the_place_of_jump_letters(pilot: Pilot[None]) -> None:
-    await pilot.press("semicolon")
-    await until(pilot, lambda: isinstance(pilot.app.screen, JumpScreen), "for the letters")
-    await pilot.press("ctrl+p", *"attempts")
-    await until_shown(pilot, "See your attempts and their changes.")
-    await pilot.press("escape")
-    await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end of both")
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("key", ["a", "d", "V"])
 async def test_on_another_screen_it_leaves_that_for_what_is_chosen(pilot: Pilot[None], key: str) -> None:
@@ -286,17 +285,3 @@ async def test_on_another_screen_it_leaves_that_for_what_is_chosen(pilot: Pilot[
     await pilot.press("enter")
     await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
     assert pilot.app.screen is main_screen(pilot)
-
-
-async def test_over_a_question_it_offers_only_to_leave(pilot: Pilot[None]) -> None:
-    await pilot.press("x")
-    await until_shown(pilot, "No, keep it")
-    titles = [entry.title for entry in CommandProvider(pilot.app.screen).entries()]
-    assert titles == ["Back", "Quit", "Theme"]
-    await pilot.press("ctrl+p", *"back", "enter")
-    await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
-
-
-async def test_keys_stand_beside_what_they_do(pilot: Pilot[None]) -> None:
-    await pilot.press("ctrl+p", *"compare")
-    await until_shown(pilot, "Compare   V  Shift+F11")

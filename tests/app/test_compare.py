@@ -17,6 +17,7 @@ from tests.support.apps import AppEnv, main_screen, run_checks, until, until_sho
 from tests.support.parameters import mostly_long
 from tests.support.recorded_runs import SOURCE, run, see
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
+from tests.support.tiny_course import RIGHT, WRONG
 
 SLOWER = SOURCE
 FASTER = SOURCE.replace("    for step in range(3):\n", "    for step in range(1):\n")
@@ -48,16 +49,6 @@ async def test_the_comparison_looks_as_agreed(timed: AppEnv, pilot: Pilot[None],
     await assert_golden(pilot, f"compare_{page}")
 
 
-async def test_from_the_device_screen_and_back(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await two_attempts(pilot, timed)
-    device = await see(pilot, "memory")
-    await compare(pilot, "V")
-    await pilot.press("escape")
-    await until(pilot, lambda: pilot.app.screen is device, "for the device screen")
-    assert isinstance(device, DeviceScreen)
-    assert device.tabs.number == 1
-
-
 async def test_it_is_compared_with_the_best_then_others_then_the_baseline(timed: AppEnv) -> None:
     async with timed.start((140, 40)) as pilot:
         await run(pilot, timed, FASTER)
@@ -76,7 +67,7 @@ async def test_it_is_compared_with_the_best_then_others_then_the_baseline(timed:
         await until_shown(pilot, "The lines of baseline.py are the author's")
 
 
-async def test_with_other_inputs_it_says_so(timed: AppEnv, pilot: Pilot[None]) -> None:
+async def test_lines_are_paired_by_their_text_and_lead_to_the_editor(timed: AppEnv, pilot: Pilot[None]) -> None:
     await two_attempts(pilot, timed)
     screen = await compare(pilot)
     assert screen.pair is not None
@@ -84,16 +75,17 @@ async def test_with_other_inputs_it_says_so(timed: AppEnv, pilot: Pilot[None]) -
     await pilot.press("c")
     await until_shown(pilot, "call 2 of 2, with number=2")
     assert "Their inputs differ" not in screen_text(pilot.app)
-
-
-async def test_lines_are_paired_by_their_text_and_lead_to_the_editor(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await two_attempts(pilot, timed)
-    await compare(pilot)
-    await pilot.press("2")
+    await pilot.press("c", "2")
     await until_shown(pilot, "Both have this line: in attempt 2, 794 µs less, 2 kernels fewer.")
     await pilot.press("enter")
     await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
     await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 5, "for the line")
+    device = await see(pilot, "memory")
+    await compare(pilot, "V")
+    await pilot.press("escape")
+    await until(pilot, lambda: pilot.app.screen is device, "for the device screen")
+    assert isinstance(device, DeviceScreen)
+    assert device.tabs.number == 1
 
 
 async def test_both_timelines_are_on_one_scale_and_move_together(timed: AppEnv) -> None:
@@ -158,8 +150,8 @@ async def test_after_an_attempt_that_recorded_nothing_the_newest_recorded_one_is
 async def test_where_the_devices_did_nothing_the_checks_that_differ_are_told(env: AppEnv) -> None:
     env.client.traces = lambda request: [Trace()]
     async with env.start() as pilot:
-        await run(pilot, env, "def twice(number):\n    return number\n")
-        await run(pilot, env, "def twice(number):\n    return 2 * number\n")
+        await run(pilot, env, WRONG)
+        await run(pilot, env, RIGHT)
         await compare(pilot)
         text = " ".join(screen_text(pilot.app).split())
         assert "Neither used a device in this call." in text

@@ -24,16 +24,16 @@ from tests.support.timeouts import PATIENCE_S
 CODE = ["import torch", "alpha = torch.zeros(3)", "alphabet = alpha.sum()", "al"]
 
 
-def test_names_of_the_file_come_before_keywords_and_builtins() -> None:
+def test_names_of_the_file_come_first_and_attributes_after_a_dot() -> None:
     names = file_names(CODE, 3, 2)
     assert names[:2] == ["alpha", "alphabet"]
     assert names.index("torch") < names.index("return") < names.index("print")
     assert "al" not in names, "this word is still being typed"
-
-
-def test_only_attributes_of_the_file_follow_a_dot() -> None:
     assert file_names([*CODE, "alpha."], 4, 6) == ["sum", "zeros"]
     assert file_names([*CODE, "alpha.s"], 4, 7) == ["sum", "zeros"]
+    code = ['"""Compare by', 'comparisons."""', "bank = 'blue'  # board", "b"]
+    assert "bank" in file_names(code, 3, 1)
+    assert not {"by", "comparisons", "blue", "board"} & set(file_names(code, 3, 1))
 
 
 # The child process
@@ -211,23 +211,22 @@ async def test_keys_that_leave_the_word_close_the_list(pilot: Pilot[None], key: 
     assert key != "escape" or editor.text == "alpha = 1\na"
 
 
-async def test_nothing_to_complete_is_said(pilot: Pilot[None]) -> None:
-    await write(pilot, "qwertz")
-    await pilot.press("ctrl+@")
-    await until_shown(pilot, "Nothing here to complete.")
+async def test_better_names_of_the_child_replace_those_of_the_file_and_all_after_import(env: AppEnv) -> None:
+    def naming(names: str) -> list[str]:
+        return [sys.executable, "-c", ECHO.replace("asked['text'], str(os.getpid())", names)]
 
-
-async def test_better_names_of_the_child_replace_those_of_the_file(env: AppEnv) -> None:
-    command = [sys.executable, "-c", ECHO.replace("asked['text'], str(os.getpid())", "'almanac', 'other'")]
     async with env.start() as pilot:
-        editor = await write(pilot, "alpha = 1\nal", command=command)
+        editor = await write(pilot, "alpha = 1\nal", command=naming("'almanac', 'other'"))
         await open_list(pilot)
         await until(pilot, lambda: list_of(pilot).shown == ["almanac", "alpha", "all"], "for the names")
         await pilot.press("enter")
         assert editor.text == "alpha = 1\nalmanac"
+        await write(pilot, "alpha = 1\nfrom torch import ", command=naming("'nn', 'cuda'"))
+        await open_list(pilot)
+        await until(pilot, lambda: list_of(pilot).shown == ["nn", "cuda"], "for the names")
 
 
-async def test_a_hanging_child_blocks_neither_typing_nor_names_of_the_file(env: AppEnv) -> None:
+async def test_a_hanging_child_blocks_neither_typing_nor_lists_nor_boxes(env: AppEnv) -> None:
     command = [sys.executable, "-c", "import time; time.sleep(600)"]
     async with env.start() as pilot:
         editor = await write(pilot, "alpha = 1\n", command=command)
@@ -237,11 +236,6 @@ async def test_a_hanging_child_blocks_neither_typing_nor_names_of_the_file(env: 
         assert list_of(pilot).shown == ["alpha"]
         await pilot.press("tab")
         assert editor.text == "alpha = 1\nalpha"
-
-
-async def test_while_completion_waits_tab_inserts_nothing_and_enter_opens_a_line(env: AppEnv) -> None:
-    command = [sys.executable, "-c", "import time; time.sleep(600)"]
-    async with env.start() as pilot:
         editor = await write(pilot, "qwertz", command=command)
         await open_list(pilot)
         await until_shown(pilot, "looking …")
@@ -250,9 +244,18 @@ async def test_while_completion_waits_tab_inserts_nothing_and_enter_opens_a_line
         await open_list(pilot)
         await pilot.press("enter")
         assert editor.text == "qwertz\n"
+        await write(pilot, "alpha = 1", command=command)
+        await pilot.press("alt+d")
+        await until_shown(pilot, "Looking it up …")
+        await pilot.press("escape")
+        await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
+        editing = main_screen(pilot).editing
+        editing.take_answer(editing._question, ("alpha", "", "too late"))
+        await pilot.pause()
+        assert "too late" not in screen_text(pilot.app)
 
 
-async def test_late_names_are_dropped(pilot: Pilot[None]) -> None:
+async def test_late_names_are_dropped_and_nothing_to_complete_is_reported(pilot: Pilot[None]) -> None:
     await write(pilot, "alpha = 1\nal")
     await open_list(pilot)
     screen = main_screen(pilot)
@@ -263,6 +266,14 @@ async def test_late_names_are_dropped(pilot: Pilot[None]) -> None:
     screen.editing.add_completions(screen.editing._question, ("almost",))
     await pilot.pause()
     assert not list_of(pilot).is_open
+    await write(pilot, "qwertz")
+    await pilot.press("ctrl+@")
+    await until_shown(pilot, "Nothing here to complete.")
+    for text in ("", "x = ", "f(a, ", "return ", "x = 3"):
+        await write(pilot, text)
+        await pilot.press("ctrl+@")
+        await until_shown(pilot, "Type a letter or a dot first.")
+        assert not list_of(pilot).is_open
 
 
 async def test_the_child_ends_with_the_app(env: AppEnv) -> None:
@@ -307,28 +318,6 @@ async def test_the_list_of_names_looks_so(pilot: Pilot[None]) -> None:
     await until_shown(pilot, "sigma")
     await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
     await assert_golden(pilot, "completion")
-
-
-@pytest.mark.parametrize("text", ["", "x = ", "f(a, ", "return ", "x = 3"])
-async def test_in_an_empty_place_nothing_is_offered_but_what_to_do(pilot: Pilot[None], text: str) -> None:
-    await write(pilot, text)
-    await pilot.press("ctrl+@")
-    await until_shown(pilot, "Type a letter or a dot first.")
-    assert not list_of(pilot).is_open
-
-
-async def test_after_import_only_what_can_be_imported_is_offered(env: AppEnv) -> None:
-    command = [sys.executable, "-c", ECHO.replace("asked['text'], str(os.getpid())", "'nn', 'cuda'")]
-    async with env.start() as pilot:
-        await write(pilot, "alpha = 1\nfrom torch import ", command=command)
-        await open_list(pilot)
-        await until(pilot, lambda: list_of(pilot).shown == ["nn", "cuda"], "for the names")
-
-
-def test_words_in_comments_and_strings_are_no_names() -> None:
-    code = ['"""Compare by', 'comparisons."""', "bank = 'blue'  # board", "b"]
-    assert "bank" in file_names(code, 3, 1)
-    assert not {"by", "comparisons", "blue", "board"} & set(file_names(code, 3, 1))
 
 
 # Documentation
@@ -387,29 +376,12 @@ async def test_a_key_shows_signature_and_docstring_in_a_box_that_scrolls(env: Ap
         assert editor.has_focus
 
 
-async def test_a_link_to_a_name_shows_its_documentation(env: AppEnv) -> None:
-    async with env.start() as pilot:
-        await write(pilot, "", command=[sys.executable, "-c", REPLIES])
-        main_screen(pilot).navigator.follow("name:torch.cuda.Event")
-        await until_shown(pilot, "size of [bold]torch.cuda.Event[/]")
-
-
-async def test_a_box_that_waits_for_documentation_can_be_closed_and_a_late_answer_is_dropped(env: AppEnv) -> None:
-    command = [sys.executable, "-c", "import time; time.sleep(600)"]
-    async with env.start() as pilot:
-        await write(pilot, "alpha = 1", command=command)
-        await pilot.press("alt+d")
-        await until_shown(pilot, "Looking it up …")
-        await pilot.press("escape")
-        await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
-        editing = main_screen(pilot).editing
-        editing.take_answer(editing._question, ("alpha", "", "too late"))
-        await pilot.pause()
-        assert "too late" not in screen_text(pilot.app)
-
-
-async def test_without_documentation_the_box_says_so(env: AppEnv) -> None:
+async def test_the_box_shows_a_linked_name_or_says_that_nothing_was_found(env: AppEnv) -> None:
     async with env.start() as pilot:
         await write(pilot, "alpha = 1")
         await pilot.press("escape", "K")
         await until_shown(pilot, "No documentation found.")
+        await pilot.press("escape")
+        await write(pilot, "", command=[sys.executable, "-c", REPLIES])
+        main_screen(pilot).navigator.follow("name:torch.cuda.Event")
+        await until_shown(pilot, "size of [bold]torch.cuda.Event[/]")

@@ -30,6 +30,11 @@ async def test_the_key_copies_the_report_in_the_results_and_else_the_path(pilot:
     await until_shown(pilot, "Copied: /")
     await pilot.press("j")
     assert "Copied" not in screen_text(pilot.app), "until the next key"
+    await edit(pilot, "x = 1\ny = 2\n")
+    await pilot.press("alt+a", "ctrl+c")
+    await settle(pilot)
+    await until_shown(pilot, "Copied 2 lines.")
+    assert pilot.app.clipboard == "x = 1\ny = 2\n"
 
 
 async def test_the_screen_of_the_full_report_copies_it_and_says_so(pilot: Pilot[None]) -> None:
@@ -84,11 +89,3 @@ async def test_the_command_finds_the_file_in_another_shell(
     monkeypatch.chdir(env.workspace_folder)
     main_screen(pilot).copying.copy_command()
     assert shlex.split(pilot.app.clipboard)[3:] == ["--course", course], "it is found from there"
-
-
-async def test_text_copied_in_the_editor_is_reported_too(pilot: Pilot[None]) -> None:
-    await edit(pilot, "x = 1\ny = 2\n")
-    await pilot.press("alt+a", "ctrl+c")
-    await settle(pilot)
-    await until_shown(pilot, "Copied 2 lines.")
-    assert pilot.app.clipboard == "x = 1\ny = 2\n"

@@ -25,24 +25,13 @@ from tests.support.screens import TRIED_SIZES
 LINES = st.lists(st.text(st.sampled_from("ab #'\"\\:()\n\t é"), max_size=12).map(lambda s: s.replace("\n", "")))
 
 
-@pytest.mark.parametrize(
-    ("before", "indent"),
-    [
-        ("def f():", 4),
-        ("    if x:  # why", 8),
-        ("    return x", 0),
-        ("    x = 1", 4),
-        ("x = torch.zeros(", 4),
-        ("", 0),
-        ("    # a comment:", 4),
-    ],
-)
-def test_a_new_line_is_indented_as_python_needs_it(before: str, indent: int) -> None:
-    assert python_text.after_line(before) == " " * indent
-
-
-def test_dedenting_never_eats_code() -> None:
+def test_texts_are_dedented_colored_and_freed_of_leading_tabs() -> None:
     assert python_text.dedented(["      x", "  y", "z", ""]) == ["  x", "y", "z", ""]
+    pasted = "\tif x:\r\n \t\ty\tz\n\n\t"
+    assert python_text.without_leading_tabs(pasted) == "    if x:\r\n         y\tz\n\n    "
+    spans = python_spans(['x = """one', "two", 'three"""', "def f(): return 1"])
+    assert [kinds[-1][2] for kinds in spans] == ["string", "string", "string", "number"]
+    assert spans[3][0] == (0, 3, "keyword")
 
 
 @given(LINES)
@@ -59,12 +48,6 @@ def test_colours_stay_within_their_lines(lines: list[str]) -> None:
     assert len(spans) == len(lines)
     for line, coloured in zip(lines, spans, strict=True):
         assert all(0 <= start < end <= len(line) for start, end, _ in coloured)
-
-
-def test_a_string_over_several_lines_is_coloured_on_each_of_them() -> None:
-    spans = python_spans(['x = """one', "two", 'three"""', "def f(): return 1"])
-    assert [kinds[-1][2] for kinds in spans] == ["string", "string", "string", "number"]
-    assert spans[3][0] == (0, 3, "keyword")
 
 
 @pytest.mark.parametrize(
@@ -118,12 +101,7 @@ def test_a_clause_is_dedented_only_where_it_makes_sense(above: list[str], line: 
     assert python_text.clause_dedented(above, line) == wanted
 
 
-def test_tabs_are_replaced_at_the_start_of_lines_only() -> None:
-    pasted = "\tif x:\r\n \t\ty\tz\n\n\t"
-    assert python_text.without_leading_tabs(pasted) == "    if x:\r\n         y\tz\n\n    "
-
-
-async def test_pasted_tabs_become_spaces_and_the_status_line_says_so(pilot: Pilot[None]) -> None:
+async def test_pasted_tabs_become_spaces_and_no_line_stays_hidden_sideways(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "")
     pilot.app.post_message(events.Paste("if x:\n\ty\n"))
     await until_shown(pilot, "Each tab at the start of a line became four spaces.")
@@ -139,9 +117,6 @@ async def test_pasted_tabs_become_spaces_and_the_status_line_says_so(pilot: Pilo
     await until_shown(pilot, "    z!?")
     await pilot.pause()
     assert editor.text == "if x:\n    y\n    z!?", "pasted once"
-
-
-async def test_the_start_of_a_line_is_never_left_hidden_sideways(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "    " + "x" * 200)
     await pilot.press("end")
     await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
@@ -154,15 +129,12 @@ async def test_the_start_of_a_line_is_never_left_hidden_sideways(pilot: Pilot[No
     await until(pilot, lambda: editor.scroll_offset.x == 0, "to show the whole line")
 
 
-async def test_tab_and_shift_tab_move_the_selected_lines(pilot: Pilot[None]) -> None:
+async def test_keys_indent_comment_and_go_by_words(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "a\nb\nc\n")
     await pilot.press("shift+down", "shift+down", "tab")
     assert editor.text == "    a\n    b\nc\n"
     await pilot.press("shift+tab")
     assert editor.text == "a\nb\nc\n"
-
-
-async def test_the_comment_key_works_on_the_line_and_on_the_selection(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "def f():\n    return 1\n")
     await pilot.press("down", "ctrl+underscore")
     assert editor.text == "def f():\n    # return 1\n"
@@ -170,6 +142,13 @@ async def test_the_comment_key_works_on_the_line_and_on_the_selection(pilot: Pil
     assert editor.text == "def f():\n    return 1\n"
     await pilot.press("ctrl+z")
     assert editor.text == "def f():\n    # return 1\n"
+    # Some terminals name these keys and send their letters too; `test_escape_key.py` covers the others.
+    editor = await edit(pilot, "one two three\n")
+    for key, column in (("alt+f", 3), ("alt+f", 7), ("alt+b", 4), ("ctrl+right", 7), ("ctrl+left", 4)):
+        pilot.app.post_message(events.Key(key, key[-1] if key.startswith("alt") else None))
+        await until(pilot, partial(at_column, editor, column), f"for {key}")
+    assert editor.text == "one two three\n"
+    assert editor.has_focus
 
 
 async def test_letters_are_text_in_the_editor_and_commands_outside(pilot: Pilot[None], screen: MainScreen) -> None:
@@ -180,16 +159,12 @@ async def test_letters_are_text_in_the_editor_and_commands_outside(pilot: Pilot[
     assert screen.exercise.label == "1.2"
 
 
-async def test_python_is_coloured(pilot: Pilot[None]) -> None:
+async def test_python_is_coloured_and_the_whole_text_a_key_away(pilot: Pilot[None], env: AppEnv) -> None:
     editor = main_screen(pilot).panes.editor
     keyword = editor.get_component_rich_style("code--keyword", partial=True).color
     line = editor.get_line(0)
     assert line.plain == "def twice(number):"
     assert any(span.start == 0 and span.end == 3 and span.style.color == keyword for span in line.spans)  # type: ignore[union-attr]
-
-
-async def test_the_whole_text_is_a_key_away(pilot: Pilot[None], env: AppEnv) -> None:
-    editor = main_screen(pilot).panes.editor
     await pilot.press("e", "ctrl+end", "x", "ctrl+home", "y")
     assert editor.text == f"y{env.course.exercises[0].starter}x"
     await pilot.press("ctrl+shift+end")
@@ -202,16 +177,6 @@ async def test_the_whole_text_is_a_key_away(pilot: Pilot[None], env: AppEnv) -> 
 
 def at_column(editor: Editor, column: int) -> bool:
     return editor.cursor_location == (0, column)
-
-
-async def test_alt_with_f_and_b_goes_by_words(pilot: Pilot[None]) -> None:
-    """Some terminals name these keys and send their letters too; `test_escape_key.py` covers the others."""
-    editor = await edit(pilot, "one two three\n")
-    for key, column in (("alt+f", 3), ("alt+f", 7), ("alt+b", 4), ("ctrl+right", 7), ("ctrl+left", 4)):
-        pilot.app.post_message(events.Key(key, key[-1] if key.startswith("alt") else None))
-        await until(pilot, partial(at_column, editor, column), f"for {key}")
-    assert editor.text == "one two three\n"
-    assert editor.has_focus
 
 
 KEYS = st.lists(st.sampled_from([*"abcxyz", "backspace", "delete", "left", "right", "home", "end"]), max_size=60)
@@ -275,22 +240,18 @@ async def test_a_run_key_right_behind_text_grades_the_whole_text(pilot: Pilot[No
     assert env.file().read_text() == "YabcefgXW"
 
 
-async def test_leaving_the_program_right_behind_text_keeps_the_text(env: AppEnv) -> None:
-    async with env.start() as pilot:
-        await pilot.press("e")
-        burst(pilot.app, *"x=1", "left", *"2", "ctrl+q")
-        await until(pilot, lambda: not pilot.app.is_running or "x=21" in env.file().read_text(), "for the file")
-    assert env.file().read_text().startswith("x=21" + DEFAULT_START)
-
-
-async def test_letters_after_a_command_that_leaves_the_editor_are_no_text(env: AppEnv) -> None:
+async def test_leaving_editor_or_program_right_behind_text_keeps_the_text_alone(env: AppEnv) -> None:
     async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("e")
         burst(pilot.app, *"x=1", "f3", "n")
         await until(pilot, lambda: screen.exercise.label == "1.2", "for the next exercise")
         assert screen.panes.current is Pane.TASK
+        await pilot.press("e")
+        burst(pilot.app, *"x=1", "left", *"2", "ctrl+q")
+        await until(pilot, lambda: not pilot.app.is_running or "x=21" in env.file(1).read_text(), "for the file")
     assert env.file().read_text().startswith("x=1" + DEFAULT_START)
+    assert env.file(1).read_text().startswith("x=21" + DEFAULT_START)
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)

@@ -108,7 +108,9 @@ async def test_keys_right_after_an_esc_that_stops_a_run_are_no_text(env: AppEnv)
         assert screen.editor_text == before
 
 
-async def test_a_command_right_behind_esc_is_done(pilot: Pilot[None], screen: MainScreen) -> None:
+async def test_commands_behind_esc_are_done_and_alt_keys_keep_their_meaning(
+    pilot: Pilot[None], screen: MainScreen
+) -> None:
     await edit(pilot)
     await send(pilot, "\x1b?")
     await until(pilot, lambda: isinstance(pilot.app.screen, TextScreen), "for the help")
@@ -117,24 +119,6 @@ async def test_a_command_right_behind_esc_is_done(pilot: Pilot[None], screen: Ma
     await edit(pilot)
     await send(pilot, "\x1b1")
     await until(pilot, lambda: screen.panes.current is Pane.COURSE, "for the course")
-
-
-async def test_esc_does_not_overtake_the_letter_before_it(pilot: Pilot[None]) -> None:
-    await run_checks(pilot)
-    screen = main_screen(pilot)
-    await send(pilot, "V\x1b1")
-    await until(pilot, lambda: screen.panes.current is Pane.COURSE, "for the course")
-    assert pilot.app.screen is screen
-
-
-async def test_outside_the_editor_alt_and_a_letter_is_esc_and_the_letter(pilot: Pilot[None]) -> None:
-    await run_checks(pilot)
-    await send(pilot, "\x1ba")
-    await until(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "for the attempts")
-    assert not main_screen(pilot).panes.editor.selected_text
-
-
-async def test_alt_and_a_key_does_what_it_is_bound_to(pilot: Pilot[None], screen: MainScreen) -> None:
     await edit(pilot)
     before = screen.editor_text.splitlines()
     await send(pilot, "\x1b[1;3B")
@@ -144,6 +128,18 @@ async def test_alt_and_a_key_does_what_it_is_bound_to(pilot: Pilot[None], screen
     await send(pilot, "\x1ba")
     await until(pilot, lambda: screen.panes.editor.selected_text == screen.editor_text, "for all to be selected")
     assert screen.panes.current is Pane.CODE
+
+
+async def test_esc_overtakes_no_letter_and_alt_is_esc_outside_the_editor(pilot: Pilot[None]) -> None:
+    await run_checks(pilot)
+    screen = main_screen(pilot)
+    await send(pilot, "V\x1b1")
+    await until(pilot, lambda: screen.panes.current is Pane.COURSE, "for the course")
+    assert pilot.app.screen is screen
+    await run_checks(pilot)
+    await send(pilot, "\x1ba")
+    await until(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "for the attempts")
+    assert not main_screen(pilot).panes.editor.selected_text
 
 
 def test_in_a_terminal_what_comes_right_behind_esc_is_a_command(env: AppEnv) -> None:

@@ -19,7 +19,7 @@ from tests.support.app_in_terminal import start
 from tests.support.apps import AppEnv, is_asking, main_screen, stop_ticking, until, until_shown
 from tests.support.screens import screen_text
 from tests.support.terminals import Terminal
-from tests.support.tiny_course import WITHOUT_A_PLACE, write_course
+from tests.support.tiny_course import RIGHT, WITHOUT_A_PLACE, write_course
 
 FILE = Path("/home/ada/my files/01_born.py")
 
@@ -156,9 +156,6 @@ def test_an_error_names_the_source_of_the_editor(environment: dict[str, str], se
     assert named in raised.value.title
 
 
-RIGHT = "def twice(number):\n    return 2 * number\n"
-
-
 def make_program(folder: Path, name: str, body: str) -> Path:
     """Make a program that writes its words into `NAME.words`, a line each, and runs the Python code `body`."""
     folder.mkdir(exist_ok=True)
@@ -245,12 +242,14 @@ async def test_in_tmux_the_editor_gets_a_split_or_a_window(
         ("nowhere", "There is no program called nowhere", "let $EDITOR name another"),
         ("code", "code ended with exit code 3: no display", "It was started by $EDITOR"),
         ("broken", "broken cannot be started: Exec format error.", "Look at $EDITOR."),
+        ("nano", "nano needs the terminal,", "and the app cannot hand this one over."),  # a pilot's app has none
     ],
 )
 async def test_an_editor_that_does_not_open_is_told_with_what_to_do(
     env: AppEnv, programs: Path, monkeypatch: pytest.MonkeyPatch, editor: str, title: str, advice: str
 ) -> None:
     make_program(programs, "code", "print('first\\nno display', file=sys.stderr); sys.exit(3)")
+    make_program(programs, "nano", "")
     (programs / "broken").write_bytes(b"\x7fELF")
     (programs / "broken").chmod(0o755)
     monkeypatch.setenv("EDITOR", editor)
@@ -280,16 +279,6 @@ async def test_without_a_choice_the_installed_editors_are_offered_and_the_choice
         await until_shown(pilot, "Esc cancels")
         await pilot.press("escape")
         assert main_screen(pilot).learner.settings.now.editor == "", "Esc chooses none"
-
-
-async def test_a_terminal_that_cannot_be_given_away_is_told(
-    env: AppEnv, programs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_program(programs, "nano", "")
-    monkeypatch.setenv("EDITOR", "nano")
-    async with env.start() as pilot:  # a pilot's app has no terminal
-        await pilot.press("o")
-        await until_shown(pilot, "nano needs the terminal, and the app cannot hand this one over.")
 
 
 async def test_the_settings_name_the_editor(env: AppEnv, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

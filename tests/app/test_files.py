@@ -200,7 +200,7 @@ async def test_who_is_typing_is_not_asked_under_the_fingers(
     await until(pilot, lambda: is_asking(pilot), "for the question")
 
 
-async def test_a_file_that_is_removed_is_told_and_saving_writes_it_anew(env: AppEnv) -> None:
+async def test_a_removed_file_is_reported_and_comes_back_by_a_save_or_an_edit(env: AppEnv) -> None:
     file = env.file()
     async with env.start(size=(100, 30)) as pilot:
         file.unlink()
@@ -212,11 +212,6 @@ async def test_a_file_that_is_removed_is_told_and_saving_writes_it_anew(env: App
         await until(pilot, file.exists, "for the file")
         await until(pilot, lambda: "file removed" not in screen_text(pilot.app), "for the word")
         assert file.read_text() == main_screen(pilot).editor_text
-
-
-async def test_a_removed_file_comes_back_with_the_next_edit_or_from_outside(env: AppEnv) -> None:
-    file = env.file()
-    async with env.start(size=(100, 30)) as pilot:
         text = file.read_text()
         file.unlink()
         await until_shown(pilot, "file removed")

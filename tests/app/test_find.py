@@ -50,12 +50,9 @@ def test_a_bad_expression_is_said(text: str) -> None:
         find_all(Needle(text, regex=True), TEXT)
 
 
-def test_a_bad_replacement_is_said() -> None:
+def test_a_bad_replacement_and_an_endless_search_are_refused() -> None:
     with pytest.raises(BadPattern, match="Not a replacement"):
         replaced(Needle("(o)ne", regex=True), TEXT, r"\2")
-
-
-def test_a_search_that_would_never_end_is_ended() -> None:
     with pytest.raises(BadPattern, match="too long"):
         find_all(Needle(r"(a+)+$", regex=True), "a" * 60 + "!")
     assert starts(Needle("one")) == [(0, 0), (1, 4), (2, 2)]
@@ -105,7 +102,27 @@ async def find(pilot: Pilot[None], text: str, *keys: str) -> Editor:
     return editor
 
 
-async def test_matches_are_counted_and_up_and_down_go_round(pilot: Pilot[None]) -> None:
+async def test_the_find_bar_counts_replaces_and_takes_keys_in_order(pilot: Pilot[None]) -> None:
+    editor = await find(pilot, TEXT, *"two", "enter")
+    await until_shown(pilot, "2 of 2")
+    await pilot.press("escape")
+    await until(pilot, lambda: editor.has_focus, "for the editor")
+    assert not bar_of(pilot).is_open
+    await pilot.press("x")
+    assert editor.text == "one two\nxTwo one\n  one\n"
+    await pilot.press("escape")
+    await until(pilot, lambda: not editor.has_focus, "to leave the editor")
+    editor = await find(pilot, "one two\none\n", *"one", "tab", *"oneone", "enter")
+    await until(pilot, lambda: editor.text == "oneone two\none\n", "for the first")
+    await pilot.press("enter")
+    await until(pilot, lambda: editor.text == "oneone two\noneone\n", "for the second, not the first again")
+    await pilot.press("escape", "ctrl+z")
+    await until(pilot, lambda: editor.text == "oneone two\none\n", "to undo one")
+    editor = await find(pilot, TEXT, *"one", "tab", *"1", "alt+l")
+    await until_shown(pilot, "3 replaced")
+    assert editor.text == "1 two\nTwo 1\n  1\n"
+    await pilot.press("escape", "ctrl+z")
+    await until(pilot, lambda: editor.text == TEXT, "to undo")
     editor = await find(pilot, TEXT, *"on")
     await until_shown(pilot, "1 of 3")
     assert editor.cursor_location == (0, 0)
@@ -123,43 +140,22 @@ async def test_matches_are_counted_and_up_and_down_go_round(pilot: Pilot[None]) 
     assert editor.cursor_location == (2, 2)
     await pilot.press("x")
     await until_shown(pilot, "none")
-
-
-async def test_escape_closes_the_bar_and_leaves_the_cursor_at_the_match(pilot: Pilot[None]) -> None:
-    editor = await find(pilot, TEXT, *"two", "enter")
-    await until_shown(pilot, "2 of 2")
     await pilot.press("escape")
-    await until(pilot, lambda: editor.has_focus, "for the editor")
-    assert not bar_of(pilot).is_open
-    await pilot.press("x")
-    assert editor.text == "one two\nxTwo one\n  one\n"
-    await pilot.press("escape")
-    await until(pilot, lambda: not editor.has_focus, "to leave the editor")
-
-
-async def test_what_is_selected_is_looked_for(pilot: Pilot[None]) -> None:
     await edit(pilot, "alpha\nbeta alpha\n")
     await pilot.press(*["shift+right"] * 5, "ctrl+f")
     await until_shown(pilot, "1 of 2")
     await pilot.press("escape", "down", "ctrl+f")
     await until_shown(pilot, "2 of 2")
-
-
-async def test_one_match_after_the_other_is_replaced_once(pilot: Pilot[None]) -> None:
-    editor = await find(pilot, "one two\none\n", *"one", "tab", *"oneone", "enter")
-    await until(pilot, lambda: editor.text == "oneone two\none\n", "for the first")
-    await pilot.press("enter")
-    await until(pilot, lambda: editor.text == "oneone two\noneone\n", "for the second, not the first again")
-    await pilot.press("escape", "ctrl+z")
-    await until(pilot, lambda: editor.text == "oneone two\none\n", "to undo one")
-
-
-async def test_replacing_all_is_counted_and_undone_in_one_step(pilot: Pilot[None]) -> None:
-    editor = await find(pilot, TEXT, *"one", "tab", *"1", "alt+l")
-    await until_shown(pilot, "3 replaced")
-    assert editor.text == "1 two\nTwo 1\n  1\n"
-    await pilot.press("escape", "ctrl+z")
-    await until(pilot, lambda: editor.text == TEXT, "to undo")
+    await pilot.press("escape")
+    editor = await find(pilot, "on one\n", *"one")
+    for key in ("tab", *"two", "tab", "tab", "enter"):
+        pilot.app.simulate_key(key)
+    await until(pilot, lambda: editor.text == "on two\n", "for the replacement of all")
+    await pilot.press("escape")
+    editor = await edit(pilot, TEXT)
+    burst(pilot.app, *"x", "ctrl+f", *"two")
+    await until_shown(pilot, "1 of 2")
+    assert editor.text == f"x{TEXT}"
 
 
 @pytest.mark.long
@@ -175,21 +171,17 @@ async def test_an_expression_is_an_option_and_a_bad_one_is_said(pilot: Pilot[Non
     await until_shown(pilot, "Not a replacement: invalid group reference 7")
 
 
-async def test_options_and_buttons_are_reached_with_tab(pilot: Pilot[None]) -> None:
+async def test_options_and_buttons_are_reached_with_alt_or_tab(pilot: Pilot[None]) -> None:
     editor = await find(pilot, "on one\n", *"on")
-    await until_shown(pilot, "1 of 2")
+    for shown in ("1 of 1", "1 of 2"):
+        pilot.app.post_message(events.Key("alt+w", "w"))  # as terminals send it: its letter is no text
+        await until_shown(pilot, shown)
+        assert ("● word" in screen_text(pilot.app)) is (shown == "1 of 1")
     await pilot.press("tab", *"x", *["tab"] * 4, "space")
     await until_shown(pilot, "1 of 1")
     assert "● word" in screen_text(pilot.app)
     await pilot.press(*["shift+tab"] * 3, "enter")
     await until(pilot, lambda: editor.text == "x one\n", "for the replacement")
-
-
-async def test_keys_in_one_burst_are_for_the_fields_that_tab_goes_to(pilot: Pilot[None]) -> None:
-    editor = await find(pilot, "on one\n", *"one")
-    for key in ("tab", *"two", "tab", "tab", "enter"):
-        pilot.app.simulate_key(key)
-    await until(pilot, lambda: editor.text == "on two\n", "for the replacement of all")
 
 
 @pytest.mark.long
@@ -202,31 +194,13 @@ async def test_edits_while_the_bar_is_open_are_found_too(pilot: Pilot[None]) -> 
     await until_shown(pilot, "4 found")
 
 
-async def test_another_pane_takes_the_keys_at_once(pilot: Pilot[None]) -> None:
-    await find(pilot, TEXT, *"one", "f3", "n")
-    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the next exercise")
-
-
-async def test_letters_right_behind_the_key_are_the_needle(pilot: Pilot[None]) -> None:
-    editor = await edit(pilot, TEXT)
-    burst(pilot.app, *"x", "ctrl+f", *"two")
-    await until_shown(pilot, "1 of 2")
-    assert editor.text == f"x{TEXT}"
-
-
-async def test_keys_with_alt_are_no_text_though_terminals_send_their_letter(pilot: Pilot[None]) -> None:
-    await find(pilot, "on one\n", *"on")
-    await until_shown(pilot, "1 of 2")
-    pilot.app.post_message(events.Key("alt+w", "w"))
-    await until_shown(pilot, "1 of 1")
-    assert "● word" in screen_text(pilot.app)
-
-
-async def test_from_another_pane_the_key_leads_to_the_code(pilot: Pilot[None]) -> None:
+async def test_from_another_pane_the_key_leads_to_the_code_and_back(pilot: Pilot[None]) -> None:
     await pilot.press("3", "ctrl+f")
     await until(pilot, lambda: bool(main_screen(pilot).query(FindBar)) and bar_of(pilot).has_focus_within, "it")
     await pilot.press(*"twice")
     await until_shown(pilot, "1 of 1")
+    await pilot.press("f3", "n")
+    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the next exercise")
 
 
 @pytest.mark.long

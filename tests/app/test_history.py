@@ -24,11 +24,12 @@ from gpututor.grading.report import Outcome, Status
 from tests.support.apps import AppEnv, backups, main_screen, until, until_shown
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import ScriptedClient, judge_by_text, report, verdict
+from tests.support.tiny_course import RIGHT, WRONG
 
 NOW = datetime(2026, 1, 4, 15, 4, 5, tzinfo=UTC)
-WRONG = "def twice(number):\n    return number\n"
+
+
 STILL_WRONG = "def twice(number):\n    # half way\n    return number + 1\n"
-RIGHT = "def twice(number):\n    return 2 * number\n"
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +74,9 @@ async def test_a_file_that_does_not_run_yet_has_no_count_of_checks(env: AppEnv) 
         lambda request: report(request, loads, verdict("parity", Status.NOT_RUN), outcome=Outcome.ERROR)
     )
     async with env.start() as pilot:
+        await pilot.press("a")
+        await until_shown(pilot, "No attempt yet")
+        assert pilot.app.screen is main_screen(pilot)
         await pilot.press("r")
         await until_shown(pilot, "✗ Does not run yet: no checks ran")
         await open_history(pilot)
@@ -181,23 +185,6 @@ async def test_b_takes_a_text_back_and_loses_nothing(env: AppEnv) -> None:
         await until(pilot, lambda: main.editor_text == mine, "for the undo")
 
 
-async def test_without_an_attempt_there_is_nothing_to_list(pilot: Pilot[None]) -> None:
-    await pilot.press("a")
-    await until_shown(pilot, "No attempt yet")
-    assert pilot.app.screen is main_screen(pilot)
-
-
-async def test_a_running_check_is_not_covered_by_an_older_report(env: AppEnv) -> None:
-    attempts(env, WRONG, RIGHT)
-    env.client.holds = True
-    async with env.start() as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: len(main_screen(pilot).panes.results.rows) == 1, "for the first check")
-        await open_history(pilot)
-        await pilot.press("j", "enter")
-        await until_shown(pilot, "The checks are running: their results come first.")
-
-
 async def test_of_five_hundred_attempts_only_those_in_sight_are_read(env: AppEnv) -> None:
     store = env.progress()
     graded = judge_by_text(GradeRequest(str(env.course.exercises[0].folder), WRONG, "x.py"))
@@ -271,8 +258,9 @@ def test_every_outcome_has_room_in_the_list() -> None:
     assert max(map(len, (DOES_NOT_RUN, *OUTCOME_TITLES.values()))) <= 21
 
 
-async def test_two_answers_of_one_moment_close_the_list_once(env: AppEnv) -> None:
+async def test_two_answers_close_the_list_once_and_a_running_check_is_not_covered(env: AppEnv) -> None:
     attempts(env, WRONG, RIGHT)
+    env.client.holds = True
     async with env.start() as pilot:
         screen = await open_history(pilot)
         await until(pilot, lambda: 0 in screen._list.known, "for the newest")
@@ -280,6 +268,11 @@ async def test_two_answers_of_one_moment_close_the_list_once(env: AppEnv) -> Non
         screen.action_close()
         await until_shown(pilot, "Results")
         assert pilot.app.screen is main_screen(pilot)
+        await pilot.press("r")
+        await until(pilot, lambda: len(main_screen(pilot).panes.results.rows) == 1, "for the first check")
+        await open_history(pilot)
+        await pilot.press("j", "enter")
+        await until_shown(pilot, "The checks are running: their results come first.")
 
 
 async def test_a_lone_surrogate_in_the_editor_does_not_hide_the_last_report(env: AppEnv) -> None:

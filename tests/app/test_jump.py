@@ -56,11 +56,28 @@ async def test_no_letter_is_cut_and_none_hides_another(
         assert lines[offset.y][offset.x] == letter
 
 
-async def test_a_letter_on_a_tab_shows_its_pane(pilot: Pilot[None]) -> None:
+async def test_letters_lead_to_panes_links_and_checks_until_a_resize(pilot: Pilot[None]) -> None:
     await jump(pilot)
     await pilot.press(letter_before(pilot, "5 Results"))
     await until(pilot, lambda: main_screen(pilot).panes.current is Pane.RESULTS, "for the pane")
     assert pilot.app.screen is main_screen(pilot)
+    await pilot.press("2")
+    await until_shown(pilot, "1.2 Twice 2: Double a number.")
+    await jump(pilot)
+    await pilot.press(letter_before(pilot, "1.2 Twice 2"))
+    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
+    await pilot.press("backspace")
+    await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
+    await run_checks(pilot)
+    await until_shown(pilot, "passed The check called loads holds")
+    await jump(pilot)
+    await pilot.press(letter_before(pilot, "✓ passed    The check called loads"))
+    first = main_screen(pilot).panes.results.rows[0]
+    await until(pilot, lambda: pilot.app.focused is first, "for the check")
+    assert isinstance(first, CheckRow)
+    await jump(pilot)
+    await pilot.resize_terminal(100, 30)
+    await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
 
 
 async def test_a_letter_on_a_pane_goes_into_it_also_from_the_editor(env: AppEnv) -> None:
@@ -85,26 +102,6 @@ async def test_a_letter_on_a_row_of_a_scrolled_list_opens_it(env: AppEnv) -> Non
         await until(pilot, lambda: main_screen(pilot).exercise.label == "6.2", "for the exercise")
 
 
-async def test_a_letter_on_a_link_follows_it(pilot: Pilot[None]) -> None:
-    await pilot.press("2")
-    await until_shown(pilot, "1.2 Twice 2: Double a number.")
-    await jump(pilot)
-    await pilot.press(letter_before(pilot, "1.2 Twice 2"))
-    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
-    await pilot.press("backspace")
-    await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
-
-
-async def test_a_letter_on_a_check_puts_the_cursor_on_it(pilot: Pilot[None]) -> None:
-    await run_checks(pilot)
-    await until_shown(pilot, "passed The check called loads holds")
-    await jump(pilot)
-    await pilot.press(letter_before(pilot, "✓ passed    The check called loads"))
-    first = main_screen(pilot).panes.results.rows[0]
-    await until(pilot, lambda: pilot.app.focused is first, "for the check")
-    assert isinstance(first, CheckRow)
-
-
 @pytest.mark.parametrize(
     "key",
     mostly_long(
@@ -117,12 +114,6 @@ async def test_any_other_key_closes_and_does_nothing_else(pilot: Pilot[None], en
     await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
     assert main_screen(pilot).panes.current is Pane.TASK
     assert not env.client.requests
-
-
-async def test_a_resize_takes_the_letters_away(pilot: Pilot[None]) -> None:
-    await jump(pilot)
-    await pilot.resize_terminal(100, 30)
-    await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
 
 
 def test_more_targets_than_letters_get_no_letter_twice() -> None:

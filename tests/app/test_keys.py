@@ -53,8 +53,16 @@ async def test_sentences_name_the_keys_of_the_settings(env: AppEnv) -> None:
         await until_shown(pilot, "A, then b.")
 
 
-async def test_a_change_of_the_keys_applies_at_once_and_back(env: AppEnv) -> None:
+async def test_an_invalid_key_is_reported_and_a_change_applies_at_once_and_back(env: AppEnv) -> None:
+    write('[keys]\nsettings = "b"\nrum = "B"\n')
     async with env.start((100, 30)) as pilot:
+        await until_shown(pilot, "A setting is invalid. Press b to see which.")
+        assert "r Run" in screen_text(pilot.app)
+        await pilot.press("b")
+        await until_shown(
+            pilot, "settings.toml, line 3: keys: rum = \"B\": there is no command 'rum'. Did you mean 'run'?"
+        )
+        await pilot.press("escape")
         write('[keys]\nrun = "B"\nhelp = "r"\n')
         await until_shown(pilot, "B Run")
         await until_shown(pilot, "r Help")
@@ -67,17 +75,6 @@ async def test_a_change_of_the_keys_applies_at_once_and_back(env: AppEnv) -> Non
         assert env.client.requests == []
         await pilot.press("r")
         await until(pilot, lambda: len(env.client.requests) == 1, "for the run")
-
-
-async def test_an_invalid_key_is_reported_and_the_default_applies(env: AppEnv) -> None:
-    write('[keys]\nsettings = "b"\nrum = "B"\n')
-    async with env.start((100, 30)) as pilot:
-        await until_shown(pilot, "A setting is invalid. Press b to see which.")
-        assert "r Run" in screen_text(pilot.app)
-        await pilot.press("b")
-        await until_shown(
-            pilot, "settings.toml, line 3: keys: rum = \"B\": there is no command 'rum'. Did you mean 'run'?"
-        )
 
 
 @pytest.mark.parametrize(
@@ -121,14 +118,11 @@ def test_keys_that_are_no_table_are_reported() -> None:
     )
 
 
-def test_each_command_can_have_its_own_keys_and_two_can_swap_theirs() -> None:
+def test_each_command_can_have_its_own_keys_and_stop_keeps_esc() -> None:
     own = tuple((name, (*command.letters, *command.keys)) for name, command in BY_NAME.items() if name != "stop")
     assert len(BY_NAME) == len(COMMANDS)
     assert key_faults(own) == {}
     assert with_keys(COMMANDS, own) == COMMANDS
     assert key_faults((("run", ("h", "f7")), ("hint", ("r", "f5", "6")))) == {}
-
-
-def test_stop_keeps_esc() -> None:
     (stop,) = (command for command in with_keys(COMMANDS, (("stop", ("ctrl+e",)),)) if command.title == "Stop")
     assert stop.keys == ("escape", "ctrl+e")

@@ -36,40 +36,37 @@ def kernels(*times: tuple[int, int], name: str = "aten::mm") -> Program:
     return program
 
 
-def test_ends_of_bars_are_drawn_to_an_eighth_of_a_cell() -> None:
+def test_bars_show_ends_load_borders_and_names() -> None:
     program = kernels((1_000, 3_250), (8_000, 10_000))
     program.trace.add(Kind.RANGE, "all", "cpu", launched=0, start=0, end=10_000)
     assert drawn(program, "default stream", 10) == [" ██▎    ██"]
-
-
-def test_a_bar_that_begins_within_a_cell_is_drawn_in_reverse() -> None:
-    program = kernels((1_500, 4_000))
-    program.trace.add(Kind.RANGE, "all", "cpu", launched=0, start=0, end=10_000)
-    picture = picture_of(program)
-    line = draw(picture, lane_of(picture, "default stream"), TimeWindow.whole(0, 10_000, 10))[0]
-    drawn = [(glyph.character, glyph.reverse) for glyph in line[:4]]
-    assert drawn == [(" ", False), ("▌", True), ("█", False), ("█", False)]
-
-
-def test_the_height_of_small_kernels_says_how_busy_the_device_is() -> None:
     program = kernels(*((number * 100, number * 100 + 50) for number in range(100)))
     program.trace.add(Kind.RANGE, "all", "cpu", launched=0, start=0, end=10_000)
     assert drawn(program, "default stream", 10) == ["▄" * 10]
     assert drawn(program, "default stream", 10, rows=2) == [" " * 10, "█" * 10]
-
-
-def test_two_long_bars_that_touch_are_told_apart() -> None:
     assert drawn(kernels((0, 10_000), (10_000, 20_000)), "default stream", 8)[0].count("▉") == 1
-
-
-def test_names_on_long_bars_are_truncated_with_a_mark() -> None:
     assert drawn(kernels((0, 20_000)), "default stream") == ["█ mm ███████████████"]
     long_name = kernels((0, 20_000), name="aten::native_layer_norm_backward")
     assert drawn(long_name, "default stream") == ["█ native_layer_no… █"]
     assert drawn(kernels((0, 20_000), name="aten::字😀\x1b["), "default stream")[0].startswith("█ ??")
 
 
-def test_copies_waits_and_launches_differ_without_colours() -> None:
+def test_bars_begin_in_reverse_and_the_cursor_marks_its_columns() -> None:
+    program = kernels((1_500, 4_000))
+    program.trace.add(Kind.RANGE, "all", "cpu", launched=0, start=0, end=10_000)
+    picture = picture_of(program)
+    line = draw(picture, lane_of(picture, "default stream"), TimeWindow.whole(0, 10_000, 10))[0]
+    drawn = [(glyph.character, glyph.reverse) for glyph in line[:4]]
+    assert drawn == [(" ", False), ("▌", True), ("█", False), ("█", False)]
+    picture = picture_of(kernels((0, 5_000), (5_000, 10_000)))
+    window = TimeWindow.whole(0, 10_000, 10)
+    lane = lane_of(picture, "default stream")
+    assert lane.span.tolist() == [Span.KERNEL, Span.KERNEL]
+    line = draw(picture, lane, window, selected=1)[0]
+    assert [glyph.selected for glyph in line] == [False] * 5 + [True] * 5
+
+
+def test_copies_waits_launches_and_hazards_differ_without_colors() -> None:
     program = Program()
     program.copy(1, 100 * US)
     program.kernel(2, 100 * US)
@@ -78,9 +75,6 @@ def test_copies_waits_and_launches_differ_without_colours() -> None:
     assert {"▒", "|", "░"} <= set(host)
     assert "█" not in host
     assert drawn(program, "to the device", 60)[0].strip().startswith("▒ 1.00 MiB ▒▒")
-
-
-def test_a_short_copy_says_by_an_arrow_which_way_it_went() -> None:
     program = Program()
     program.copy(1, 1 * US)
     program.kernel(2, 100 * US)
@@ -89,18 +83,12 @@ def test_a_short_copy_says_by_an_arrow_which_way_it_went() -> None:
     above, below = drawn(program, "to the host", rows=2)
     assert set(above) == {" "}
     assert set(below) == {" ", "←"}
-
-
-def test_a_wait_is_seen_however_many_launches_are_around_it() -> None:
     program = Program()
     for number in range(200):
         program.kernel(1, 1 * US)
         if number == 100:
             program.read(2, 1 * US, launch=1 * US)
     assert drawn(program, "host")[0].count("░") == 1
-
-
-def test_hazards_are_marked_on_bars_and_failed_allocations_on_the_host() -> None:
     program = kernels((0, 50_000))
     program.trace.add(Kind.HAZARD, "read after write", "cuda:0", launched=0, start=0, end=0)
     program.now = 50_000
@@ -131,15 +119,6 @@ def test_every_event_leaves_a_mark_where_it_is(
     marked = {column for number in range(len(lane)) for column in columns_of(lane, number, window)}
     for column in set(range(columns)) - marked:
         assert all(line[column].character == " " for line in lines), "and nothing stands where nothing was"
-
-
-def test_the_event_under_the_cursor_is_marked_in_its_own_columns() -> None:
-    picture = picture_of(kernels((0, 5_000), (5_000, 10_000)))
-    window = TimeWindow.whole(0, 10_000, 10)
-    lane = lane_of(picture, "default stream")
-    assert lane.span.tolist() == [Span.KERNEL, Span.KERNEL]
-    line = draw(picture, lane, window, selected=1)[0]
-    assert [glyph.selected for glyph in line] == [False] * 5 + [True] * 5
 
 
 wholes = st.builds(
@@ -194,15 +173,12 @@ def test_another_width_shows_the_same_time(window: TimeWindow, steps: list[tuple
         assert (after.begin, after.end) == (before.begin, before.end)
 
 
-def test_zooming_leaves_the_moment_where_it_is() -> None:
+def test_zooming_keeps_the_moment_and_only_events_out_of_sight_move_it() -> None:
     window = TimeWindow.whole(0, 100_000, 100)
     closer = window.zoomed(0.5, 30_000)
     assert (closer.begin, closer.end) == (15_000, 65_000)
     assert closer.column(30_000) == window.column(30_000) == 30
     assert closer.zoomed(2, 30_000) == window
-
-
-def test_only_events_out_of_sight_move_the_window() -> None:
     window = TimeWindow.whole(0, 100_000, 100).zoomed(0.1, 50_000)
     assert window.showing(50_000, 51_000) == window
     assert window.showing(0, 46_000) == window, "its end is seen"

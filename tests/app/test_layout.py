@@ -23,6 +23,8 @@ def seen(screen: MainScreen) -> set[str | None]:
 
 async def test_more_panes_are_in_sight_on_wider_screens(pilot: Pilot[None], screen: MainScreen) -> None:
     assert seen(screen) == {"reader"}
+    await pilot.press("z")
+    await until_shown(pilot, "shows one pane at a time already")
     sizes = {(100, 30): {"reader", "editor"}, (140, 40): {"reader", "editor", "results"}}
     for size, panes in sizes.items():
         await pilot.resize_terminal(*size)
@@ -98,13 +100,6 @@ async def test_z_zooms_the_pane_in_front_and_back(pilot: Pilot[None], screen: Ma
     await until(pilot, lambda: len(seen(screen)) == 3, "for all panes")
     assert len(before) >= 2
     assert screen.panes.editor.has_focus
-
-
-async def test_on_a_narrow_terminal_z_says_why_it_does_nothing(pilot: Pilot[None], screen: MainScreen) -> None:
-    await pilot.press("z")
-    await until_shown(pilot, "shows one pane at a time already")
-    await pilot.resize_terminal(140, 40)
-    await until(pilot, lambda: len(seen(screen)) == 3, "for all panes")
 
 
 def test_panes_are_not_stacked_on_a_flat_screen() -> None:

@@ -43,20 +43,11 @@ def test_changes_are_numbered_and_what_goes_stands_before_what_comes() -> None:
     ]
 
 
-async def test_a_long_line_of_a_comparison_is_never_cut_without_a_mark(env: AppEnv) -> None:
-    words = " ".join(f"word{number}" for number in range(40))
-    async with env.start() as pilot:
-        pilot.app.push_screen(DiffDialog("Two", f"x\n{words}\n", "x\n", ("mine", "theirs")))
-        await until_shown(pilot, FOLD.strip())
-        text = re.sub(rf"│|- {FOLD}", "", screen_text(pilot.app))
-        assert words in " ".join(text.split()), "no word is broken"
-        await pilot.resize_terminal(140, 40)
-        await until_shown(pilot, "word0 word1 word2 word3 word4 word5 word6 word7 word8 word9 word10 word11")
-
-
-async def test_the_changes_of_a_comparison_are_walked(env: AppEnv) -> None:
+async def test_comparisons_and_long_summaries_are_walked_and_cut_nothing(env: AppEnv) -> None:
     before = "".join(f"line {number}\n" for number in range(120))
     after = before.replace("line 50\n", "line fifty\n").replace("line 100\n", "")
+    remember = "\n".join(f"- Point {number}, long enough to be more than one line of a dialog." for number in range(20))
+    words = " ".join(f"word{number}" for number in range(40))
     async with env.start() as pilot:
         pilot.app.push_screen(DiffDialog("Two", before, after, ("mine", "theirs")))
         await until_shown(pilot, "▸- line 50")
@@ -70,6 +61,21 @@ async def test_the_changes_of_a_comparison_are_walked(env: AppEnv) -> None:
         await until(pilot, lambda: pilot.app.screen.query_one("#diff").scroll_y > top + 5, "for the next page")
         await pilot.press("escape")
         assert pilot.app.screen is main_screen(pilot)
+        lesson = main_screen(pilot).attempts.lessons[0]
+        finished = Finished(lesson, remember, "2.1 Twice 1", "Lesson 2, Small things.")
+        pilot.app.push_screen(FinishedScreen(finished))
+        await until_shown(pilot, "• Point 0")
+        for part in ("Next: 2.1 Twice 1.", "n opens 2.1", "minutes were planned"):
+            assert part in screen_text(pilot.app)
+        await pilot.press("end")
+        await until_shown(pilot, "• Point 19")
+        await pilot.press("escape")
+        pilot.app.push_screen(DiffDialog("Two", f"x\n{words}\n", "x\n", ("mine", "theirs")))
+        await until_shown(pilot, FOLD.strip())
+        text = re.sub(rf"│|- {FOLD}", "", screen_text(pilot.app))
+        assert words in " ".join(text.split()), "no word is broken"
+        await pilot.resize_terminal(140, 40)
+        await until_shown(pilot, "word0 word1 word2 word3 word4 word5 word6 word7 word8 word9 word10 word11")
 
 
 async def test_an_opened_solution_is_noted_before_a_pass_and_not_after(pilot: Pilot[None]) -> None:
@@ -181,32 +187,12 @@ async def test_the_finished_course_is_told_and_points_at_what_is_worth_repeating
     await until_shown(pilot, "This is the last exercise")
 
 
-async def test_a_long_summary_scrolls_and_what_comes_next_stays_in_sight(env: AppEnv) -> None:
-    remember = "\n".join(f"- Point {number}, long enough to be more than one line of a dialog." for number in range(20))
-    async with env.start() as pilot:
-        lesson = main_screen(pilot).attempts.lessons[0]
-        finished = Finished(lesson, remember, "2.1 Twice 1", "Lesson 2, Small things.")
-        pilot.app.push_screen(FinishedScreen(finished))
-        await until_shown(pilot, "• Point 0")
-        for words in ("Next: 2.1 Twice 1.", "n opens 2.1", "minutes were planned"):
-            assert words in screen_text(pilot.app)
-        await pilot.press("end")
-        await until_shown(pilot, "• Point 19")
-
-
-def test_each_lesson_of_the_course_says_what_to_remember() -> None:
-    course = load_course(builtin_course())
-    for lesson in course.lessons:
-        assert to_remember(lesson.text).startswith("- "), lesson.title
-        assert "\n## " not in to_remember(lesson.text)
-    assert to_remember("# A\n\nWords\n") == ""
-
-
 # Progress
 
 
-def test_kinds_of_checks_belong_to_the_lessons_that_teach_them() -> None:
-    names = check_names(load_course(builtin_course()))
+def test_kinds_of_checks_belong_to_lessons_which_say_what_to_remember() -> None:
+    course = load_course(builtin_course())
+    names = check_names(course)
 
     def about(check: str) -> str:
         return lesson_about(Mistake(check, "", 1, ("somewhere/else",)), names)
@@ -217,6 +203,10 @@ def test_kinds_of_checks_belong_to_the_lessons_that_teach_them() -> None:
     assert about("precision") == "precision"
     assert about("no_such_check") == "somewhere"
     assert [about(check) for check in BUILTIN_CHECKS] == ["", "", ""], "every exercise has the grader's own"
+    for lesson in course.lessons:
+        assert to_remember(lesson.text).startswith("- "), lesson.title
+        assert "\n## " not in to_remember(lesson.text)
+    assert to_remember("# A\n\nWords\n") == ""
 
 
 def test_each_kind_of_check_is_told_in_general_words() -> None:
@@ -269,7 +259,9 @@ async def test_progress_looks_as_agreed(env: AppEnv, size: tuple[int, int]) -> N
         await assert_golden(pilot, "repeating")
 
 
-async def test_the_screen_of_progress_opens_lessons_and_exercises(pilot: Pilot[None], screen: MainScreen) -> None:
+async def test_the_screen_of_progress_opens_lessons_and_exercises_or_says_why_not(
+    pilot: Pilot[None], screen: MainScreen
+) -> None:
     await run_checks(pilot)
     await pilot.press("n", "w")
     await until_shown(pilot, "Most frequent failures")
@@ -282,6 +274,15 @@ async def test_the_screen_of_progress_opens_lessons_and_exercises(pilot: Pilot[N
     await until_shown(pilot, "1.1 Twice 1")
     await pilot.press("enter")
     await until(pilot, lambda: screen.exercise.label == "1.1", "for the exercise")
+    screen.learner.progress.close()
+    path = screen.learner.progress.path
+    for other in path.parent.glob(f"{path.name}*"):
+        other.unlink()
+    path.mkdir()
+    await pilot.press("w")
+    await until_shown(pilot, "cannot be read or written")
+    await pilot.press("escape")
+    path.rmdir()
 
 
 @pytest.mark.long
@@ -305,18 +306,6 @@ async def test_a_repetition_starts_from_the_starter_and_a_quick_pass_ends_it(
     assert progress_overview(env.course, screen.learner.progress).repeats == ()
     await pilot.press("w", "2")
     await until_shown(pilot, "○ Nothing: what you passed took few tries")
-
-
-async def test_progress_that_cannot_be_read_is_told(pilot: Pilot[None], screen: MainScreen) -> None:
-    screen.learner.progress.close()
-    path = screen.learner.progress.path
-    for other in path.parent.glob(f"{path.name}*"):
-        other.unlink()
-    path.mkdir()
-    await pilot.press("w")
-    await until_shown(pilot, "cannot be read or written")
-    await pilot.press("escape")
-    path.rmdir()
 
 
 @pytest.mark.parametrize(

@@ -41,15 +41,12 @@ TEXT = (
 )  # fmt: skip
 
 
-def test_the_words_name_everything_with_its_unit() -> None:
+def test_words_and_short_forms_name_the_costs() -> None:
     assert cost_in_words(COPY, "modelled") == ("Line 2: 3 copies (12.0 MiB, 1.20 ms), 1 wait (800 µs); modelled.")
     assert cost_in_words(KERNELS, calls=3).startswith("Line 4, all 3 calls: 4 kernels")
     assert cost_in_words(KERNELS, calls=2).startswith("Line 4, both calls: 4 kernels")
     assert cost_in_words(KERNELS, stale=True) == ("Line 4 as run: 4 kernels (300 µs), 4.00 MiB allocated.")
     assert cost_in_words(HAZARD).endswith("1 kernel (2.00 ms). ! x is read before its copy has ended.")
-
-
-def test_each_short_form_is_shorter_than_the_one_before() -> None:
     assert short_forms(COPY, stale=False) == ("⇄ 3  ‖ 1  12.0 MiB  1.20 ms", "⇄ 3  ‖ 1  1.20 ms", "⇄3 ‖1", "⇄3")
     assert short_forms(KERNELS, stale=True)[0] == "~ 4.00 MiB   300 µs"
     assert short_forms(HAZARD, stale=False)[-1] == "!▸1"
@@ -118,7 +115,7 @@ async def test_costs_stand_at_the_edge(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: "Line 5" not in screen_text(pilot.app), "for the words to go")
 
 
-async def test_an_edit_dims_and_moves_costs_until_it_is_undone(pilot: Pilot[None]) -> None:
+async def test_costs_move_with_edits_cover_no_line_and_can_be_hidden(pilot: Pilot[None]) -> None:
     editor = await with_costs(pilot)
     await pilot.press("enter")
     await until(pilot, lambda: any("y = x * 2" in each and "~ 4.00 MiB" in each for each in screen_lines(pilot.app)))
@@ -128,16 +125,20 @@ async def test_an_edit_dims_and_moves_costs_until_it_is_undone(pilot: Pilot[None
     await until(pilot, lambda: not any("y = x * 2x" in each and "MiB" in each for each in screen_lines(pilot.app)))
     await pilot.press("ctrl+z", "ctrl+z")
     await until(pilot, lambda: "~" not in screen_text(pilot.app), "for the costs as they were")
-
-
-async def test_a_line_that_is_written_on_is_never_covered(pilot: Pilot[None]) -> None:
-    editor = await with_costs(pilot)
     long = "z = " + "y + " * 30
     row = next(row for row, line in enumerate(screen_lines(pilot.app)) if "z = y" in line)
     assert screen_lines(pilot.app)[row].endswith("› ! ▸1")
     editor.move_cursor((4, 10))
     await until(pilot, lambda: screen_lines(pilot.app)[row].endswith("›"), "for the whole line")
     assert long[:70] in screen_lines(pilot.app)[row]
+    await pilot.press("shift+f8")
+    await until_shown(pilot, "Costs of lines are hidden.")
+    assert "MiB" not in screen_text(pilot.app)
+    await pilot.press("escape", "c", "4")
+    await until(pilot, lambda: "12.0 MiB" in screen_text(pilot.app), "for the costs")
+    editor.show_costs({})
+    await pilot.press("escape", "c")
+    await until_shown(pilot, "No costs yet: a run records what each line does.")
 
 
 @pytest.mark.parametrize("width", [80, 56, 48, 40])
@@ -153,18 +154,6 @@ async def test_a_cost_has_a_figure_and_leaves_enough_of_the_code(env: AppEnv, wi
 
         await until(pilot, lambda: row().endswith(f"› {note}"), "for the cost")
         assert width == 40 or "y + " * 8 in row()
-
-
-async def test_costs_are_hidden_and_shown_again(pilot: Pilot[None]) -> None:
-    editor = await with_costs(pilot)
-    await pilot.press("shift+f8")
-    await until_shown(pilot, "Costs of lines are hidden.")
-    assert "MiB" not in screen_text(pilot.app)
-    await pilot.press("escape", "c", "4")
-    await until(pilot, lambda: "12.0 MiB" in screen_text(pilot.app), "for the costs")
-    editor.show_costs({})
-    await pilot.press("escape", "c")
-    await until_shown(pilot, "No costs yet: a run records what each line does.")
 
 
 async def test_a_file_that_did_not_run_explains_missing_costs_and_traces(env: AppEnv) -> None:

@@ -161,22 +161,17 @@ async def test_during_a_run_the_footer_offers_to_stop(env: AppEnv) -> None:
         await until(pilot, lambda: "r Run" in screen_lines(pilot.app)[-1], "to be asked again")
 
 
-async def test_ctrl_c_without_a_selection_is_answered_in_the_status_line(
-    pilot: Pilot[None], screen: MainScreen
-) -> None:
+async def test_ctrl_c_copies_selected_text_and_is_always_answered(pilot: Pilot[None], screen: MainScreen) -> None:
     await pilot.press("ctrl+c")
     await until_shown(pilot, "COMMAND Press q to quit.")
     assert not pilot.app.query("Toast")
-
-
-async def test_ctrl_c_copies_selected_text_and_says_so(pilot: Pilot[None], screen: MainScreen) -> None:
     screen.text_select_all()
     await pilot.press("ctrl+c")
     await until_shown(pilot, "Copied")
     assert "number" in pilot.app.clipboard
 
 
-async def test_the_status_names_the_mode_of_letters(pilot: Pilot[None], screen: MainScreen) -> None:
+async def test_the_status_line_has_mode_answers_and_news(pilot: Pilot[None], screen: MainScreen, env: AppEnv) -> None:
     def shows(mode: str) -> bool:
         return screen_lines(pilot.app)[-2].split()[0] == mode
 
@@ -184,9 +179,6 @@ async def test_the_status_names_the_mode_of_letters(pilot: Pilot[None], screen: 
     for keys, mode in ((("e",), "EDIT"), (("escape",), "COMMAND"), (("1", "slash"), "EDIT"), (("escape",), "COMMAND")):
         await pilot.press(*keys)
         await until(pilot, partial(shows, mode), f"for {mode}")
-
-
-async def test_a_question_says_what_enter_answers(pilot: Pilot[None], env: AppEnv) -> None:
     env.file().write_text("x = 1\n")
     await pilot.press("x")
     await until_shown(pilot, "Enter: No, keep it")
@@ -194,9 +186,6 @@ async def test_a_question_says_what_enter_answers(pilot: Pilot[None], env: AppEn
     await until_shown(pilot, "Enter: Yes, reset")
     await pilot.press("enter")
     await until_shown(pilot, "Reset. Kept: .backups/")
-
-
-async def test_the_next_key_replaces_an_answer_by_the_news(pilot: Pilot[None]) -> None:
     status = main_screen(pilot).status
     status.show_news("The news.")
     await pilot.press("p")

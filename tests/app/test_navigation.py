@@ -71,7 +71,7 @@ def test_words_in_any_order_and_case_narrow_the_list(long_env: AppEnv) -> None:
     assert [row.label for _, kept in filter_rows(passed, "", State.PASSED) for row in kept] == ["1.1"]
 
 
-async def test_v_shows_a_learning_path(long_env: AppEnv) -> None:
+async def test_v_shows_a_learning_path_and_the_first_match_is_marked(long_env: AppEnv) -> None:
     with (long_env.course.folder / "course.toml").open("a") as manifest:
         slug = long_env.course.find("3.2").slug
         manifest.write(f'[[path]]\nname = "core"\ntitle = "core path"\nexercises = ["{slug}"]\n')
@@ -85,6 +85,16 @@ async def test_v_shows_a_learning_path(long_env: AppEnv) -> None:
         await until_shown(pilot, "Course: core path, 1 of 20")
         await pilot.press("v")
         await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list again")
+        await pilot.press("1", "G", "slash", *"2.")
+        first = f"exercise {long_env.course.find('2.1').key}"
+        await until(pilot, lambda: cursor_row(pilot) == first, "for the first match")
+        await pilot.press("backspace", "backspace", *"pimned")
+        await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for a match in spite of the mistake")
+        row = main_screen(pilot).panes.course.list.highlighted_option
+        assert row is not None
+        assert isinstance(row.prompt, Content)
+        accented = [span for span in row.prompt.spans if "accent" in str(span.style)]
+        assert [row.prompt.plain[span.start : span.end] for span in accented] == ["Pinned"]
 
 
 @pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24)]), ids=str)
@@ -104,9 +114,7 @@ async def test_a_slash_opens_a_filter_that_narrows_the_list_at_once(long_env: Ap
 
 
 @pytest.mark.long
-async def test_escape_shows_the_whole_list_again_with_the_cursor_on_its_row(
-    long_env: AppEnv, pilot: Pilot[None]
-) -> None:
+async def test_a_filter_is_left_by_escape_and_by_opening_a_lesson(long_env: AppEnv, pilot: Pilot[None]) -> None:
     await pilot.press("1", "slash", *"pinned")
     await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for the one exercise")
     await pilot.press("escape")
@@ -120,6 +128,27 @@ async def test_escape_shows_the_whole_list_again_with_the_cursor_on_its_row(
     assert main_screen(pilot).panes.current is Pane.COURSE
     await pilot.press("escape")
     assert main_screen(pilot).panes.current is Pane.TASK
+    await pilot.press("1", "slash", *"[/x]")
+    await until_shown(pilot, "Nothing matches “[/x]”. Esc shows all.")
+    await pilot.press("enter", "down", "enter")
+    assert main_screen(pilot).exercise.label == "1.1"
+    assert main_screen(pilot).panes.current is Pane.COURSE
+    await pilot.press("escape")
+    await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
+    await pilot.press("1", "slash", *"qnp?;/v")
+    assert pilot.app.query_one(Input).value == "qnp?;/v"
+    assert main_screen(pilot).exercise.label == "1.1"
+    await pilot.press("tab")
+    await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
+    await pilot.press("1")
+    await until_shown(pilot, "Course: “qnp?;/v”, 0 of 20")
+    await pilot.press("escape")
+    await pilot.press("1", "v", "slash", *"pinned", "up", "enter")
+    lesson = long_env.course.lessons[2].slug
+    await until(pilot, lambda: main_screen(pilot).navigator.lesson.slug == lesson, "for the lesson")
+    await pilot.press("1")
+    await until_shown(pilot, "Course: to do, 20 of 20")
+    await until_shown(pilot, "Esc Show all")
 
 
 @pytest.mark.long
@@ -134,41 +163,6 @@ async def test_the_cursor_moves_to_the_nearest_listed_row_and_back(long_env: App
         await until(pilot, lambda: cursor_row(pilot) == keys["1.3"], "for the row of before")
         await pilot.press(*"twice", "down", "down", "up", "enter")
         await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the row below the first match")
-
-
-async def test_the_first_match_is_chosen_and_its_letters_are_marked(long_env: AppEnv) -> None:
-    async with long_env.start() as pilot:
-        await pilot.press("1", "G", "slash", *"2.")
-        first = f"exercise {long_env.course.find('2.1').key}"
-        await until(pilot, lambda: cursor_row(pilot) == first, "for the first match")
-        await pilot.press("backspace", "backspace", *"pimned")
-        await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for a match in spite of the mistake")
-        row = main_screen(pilot).panes.course.list.highlighted_option
-        assert row is not None
-        assert isinstance(row.prompt, Content)
-        accented = [span for span in row.prompt.spans if "accent" in str(span.style)]
-        assert [row.prompt.plain[span.start : span.end] for span in accented] == ["Pinned"]
-
-
-@pytest.mark.long
-async def test_opening_a_lesson_clears_the_filter_but_not_the_view(long_env: AppEnv, pilot: Pilot[None]) -> None:
-    await pilot.press("1", "v", "slash", *"pinned", "up", "enter")
-    lesson = long_env.course.lessons[2].slug
-    await until(pilot, lambda: main_screen(pilot).navigator.lesson.slug == lesson, "for the lesson")
-    await pilot.press("1")
-    await until_shown(pilot, "Course: to do, 20 of 20")
-    await until_shown(pilot, "Esc Show all")
-
-
-@pytest.mark.long
-async def test_a_filter_without_matches_is_reported(long_env: AppEnv, pilot: Pilot[None]) -> None:
-    await pilot.press("1", "slash", *"[/x]")
-    await until_shown(pilot, "Nothing matches “[/x]”. Esc shows all.")
-    await pilot.press("enter", "down", "enter")
-    assert main_screen(pilot).exercise.label == "1.1"
-    assert main_screen(pilot).panes.current is Pane.COURSE
-    await pilot.press("escape")
-    await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
 
 
 @pytest.mark.long
@@ -199,17 +193,6 @@ async def test_a_passed_exercise_leaves_the_to_do_list_and_the_cursor_stays(
     await until_shown(pilot, "Course: to do, 19 of 20")
     assert "1.1" not in listed_labels(pilot)
     assert cursor_row(pilot) == f"exercise {long_env.course.exercises[1].key}"
-
-
-@pytest.mark.long
-async def test_letters_in_the_filter_are_no_commands_and_stay(long_env: AppEnv, pilot: Pilot[None]) -> None:
-    await pilot.press("1", "slash", *"qnp?;/v")
-    assert pilot.app.query_one(Input).value == "qnp?;/v"
-    assert main_screen(pilot).exercise.label == "1.1"
-    await pilot.press("tab")
-    await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
-    await pilot.press("1")
-    await until_shown(pilot, "Course: “qnp?;/v”, 0 of 20")
 
 
 # Widths and tabs
@@ -270,13 +253,19 @@ async def test_every_title_of_the_course_is_whole_in_the_list(env: AppEnv, size:
         assert not [str(row.prompt) for row in course.options if "…" in str(row.prompt)]
 
 
-async def test_page_keys_before_the_layout_of_a_list_are_ignored(pilot: Pilot[None]) -> None:
+async def test_next_after_a_lesson_is_its_exercise_and_page_keys_wait(pilot: Pilot[None], screen: MainScreen) -> None:
     course = main_screen(pilot).panes.course.list
     assert not course.size
     course.highlighted = 1
     for turn in ("page_down", "page_up"):
         await course.run_action(turn)
         assert course.highlighted == 1
+    await pilot.press("n", "n")
+    assert (screen.exercise.label, screen.panes.current) == ("2.1", Pane.LESSON)
+    await pilot.press("n")
+    assert (screen.exercise.label, screen.panes.current) == ("2.1", Pane.TASK)
+    await pilot.press("n")
+    assert screen.exercise.label == "2.2"
 
 
 # The palette
@@ -296,6 +285,10 @@ async def test_the_palette_lists_commands_then_exercises_in_course_order(env: Ap
         await until_shown(pilot, "11.1 Twice 1")
         text = screen_text(pilot.app)
         assert text.index("2.1 Twice") < text.index("10.1 Twice"), "equally good ones keep the course's order"
+        await pilot.press(*["backspace"] * 5, *"11.1")
+        await until(pilot, lambda: "10.1 Twice" not in screen_text(pilot.app), "for the exercise alone")
+        await pilot.press("enter")
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "11.1", "for the exercise to open")
 
 
 # Where the learner left off
@@ -386,17 +379,15 @@ async def test_leaving_before_the_file_is_open_forgets_no_place(env: AppEnv) -> 
         assert screen.learner.progress.place() == place
 
 
-@pytest.mark.parametrize("place", ["", "nothing", "[1, 2]", '["x/y", "code", 3, 4]', '["{key}", "cellar", 0, 0]', "[]"])
+@pytest.mark.parametrize(
+    "place",
+    ["", "nothing", "[1, 2]", '["x/y", "code", 3, 4]', '["{key}", "cellar", 0, 0]', "[]", '["{key}", "code", 1000, 7]'],
+)
 async def test_a_place_that_is_not_there_any_more_is_the_task(env: AppEnv, place: str) -> None:
     store_place(env, place)
     async with env.start() as pilot:
         assert main_screen(pilot).panes.current is Pane.TASK
-
-
-async def test_a_line_beyond_the_end_is_the_last_one(env: AppEnv) -> None:
-    store_place(env, '["{key}", "code", 1000, 7]')
-    async with env.start() as pilot:
-        assert main_screen(pilot).panes.editor.cursor_location[0] <= 3
+        assert main_screen(pilot).panes.editor.cursor_location[0] <= 3, "a line beyond the end is the last"
 
 
 @pytest.mark.long
@@ -434,6 +425,11 @@ async def test_the_help_begins_with_the_pane_in_use(env: AppEnv, pane: Pane) -> 
         for keys, words in help_keys(pane.value if pane.value in WIDGETS else "reader"):
             await until_shown(pilot, words)
             assert any(keys in line for line in lines)
+        text = pilot.app.screen.query_one("#keys")
+        await pilot.press("G")
+        await until(pilot, lambda: text.scroll_y == text.max_scroll_y > 0, "for the end")
+        await pilot.press("g")
+        await until(pilot, lambda: text.scroll_y == 0, "for the top")
 
 
 @pytest.mark.parametrize("width", [40, 60, 75, 96])
@@ -447,16 +443,6 @@ def test_no_line_of_the_help_is_cut(width: int) -> None:
         assert all(" ".join(command.help.split()) in flat for command in COMMANDS)
 
 
-async def test_the_help_goes_to_its_end_and_top_like_every_text(pilot: Pilot[None]) -> None:
-    await pilot.press("f1")
-    await until_shown(pilot, "Task, and all keys")
-    keys = pilot.app.screen.query_one("#keys")
-    await pilot.press("G")
-    await until(pilot, lambda: keys.scroll_y == keys.max_scroll_y > 0, "for the end")
-    await pilot.press("g")
-    await until(pilot, lambda: keys.scroll_y == 0, "for the top")
-
-
 async def test_the_task_is_next_to_the_code_after_coming_back(env: AppEnv) -> None:
     async with env.start((140, 40)) as pilot:
         await pilot.press("5", "ctrl+q")
@@ -464,15 +450,6 @@ async def test_the_task_is_next_to_the_code_after_coming_back(env: AppEnv) -> No
         assert main_screen(pilot).panes.current is Pane.RESULTS
         await until_shown(pilot, "─ Task ─")
         assert main_screen(pilot).panes.reader.text.startswith(env.course.exercises[0].task)
-
-
-async def test_next_after_a_lesson_is_its_exercise(pilot: Pilot[None], screen: MainScreen) -> None:
-    await pilot.press("n", "n")
-    assert (screen.exercise.label, screen.panes.current) == ("2.1", Pane.LESSON)
-    await pilot.press("n")
-    assert (screen.exercise.label, screen.panes.current) == ("2.1", Pane.TASK)
-    await pilot.press("n")
-    assert screen.exercise.label == "2.2"
 
 
 def test_before_it_is_drawn_markdown_stands_as_plain_text() -> None:

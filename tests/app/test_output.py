@@ -75,14 +75,6 @@ async def test_what_is_told_of_a_folder_is_harmless(pilot: Pilot[None], screen: 
     assert_harmless(pilot)
 
 
-async def test_a_file_with_control_characters_is_harmless_in_the_editor(env: AppEnv) -> None:
-    env.file().write_text(f"x = '{NASTY[:-1]}'\ny = 2\n")
-    async with env.start((140, 30)) as pilot:
-        await pilot.press("e")
-        await until_shown(pilot, "y = 2")
-        assert_harmless(pilot)
-
-
 MARKUP = "[red]x[/] [/] [b {$a} \\\\["
 """A valid title of a course, which as markup would be another text or an error."""
 
@@ -161,19 +153,19 @@ async def test_words_that_are_typed_are_shown_as_they_are(env: AppEnv, words: st
         await until(pilot, lambda: f"Find     {words}" in screen_text(pilot.app), "for the line to find")
 
 
-async def test_settings_and_folders_are_shown_as_they_are(env: AppEnv) -> None:
+async def test_settings_files_and_errors_are_shown_as_they_are(env: AppEnv) -> None:
     write(f"theme = '{MARKUP}'\neditor = '{MARKUP}'\n'[/]' = 1\n")
+    env.file().write_text(f"x = '{NASTY[:-1]}'\ny = 2\n")
+    env.client.breaks = GradingError(MARKUP, NASTY)
     async with env.start((140, 40)) as pilot:
         await pilot.press("comma")
         await until_shown(pilot, MARKUP)
         await until(pilot, lambda: screen_text(pilot.app).count("[/]") > 2, "for what is wrong in the file")
         assert_harmless(pilot)
-
-
-async def test_an_error_is_shown_as_it_is(env: AppEnv) -> None:
-    env.client.breaks = GradingError(MARKUP, NASTY)
-    async with env.start((100, 30)) as pilot:
-        await pilot.press("r")
+        await pilot.press("escape", "e")
+        await until_shown(pilot, "y = 2")
+        assert_harmless(pilot)
+        await pilot.press("f5")
         await until_shown(pilot, MARKUP)
         await until_shown(pilot, "[@click=app.quit]")
         assert_harmless(pilot)
@@ -223,7 +215,7 @@ async def test_floods_of_verdicts_and_lines_need_a_bounded_number_of_widgets(env
             screen.panes.results.body.query(".reason").last().render()
         )
         await pilot.press("g", "j", "j")
-        await until_shown(pilot, "✓ passed   The check called number 2 holds")
+        await until_shown(pilot, "✓ passed    The check called number 2 holds")
         await pilot.press("v", "G")
         await until_shown(pilot, "line 9999")
         await pilot.press("escape", "n")

@@ -167,8 +167,19 @@ def linked_targets(course: Course, page: Lesson | Exercise) -> list[str]:
     return [str(child.attrs["href"]) for child in children if child.type == "link_open"]
 
 
-def test_what_the_text_names_becomes_a_link_and_code_stays_code(env: AppEnv) -> None:
+def test_links_are_made_of_what_texts_name_and_lead_to_pages(env: AppEnv) -> None:
     course = env.course
+    first, second = course.lessons
+    task = course.exercises[3]
+    for words in ("../02_lesson_2/lesson.md", "../02_lesson_2", "2", "lesson_2", "02_lesson_2"):
+        assert destination(course, words, first) == Destination(second), words
+    for words in ("../02_lesson_2/02_twice_2_2/task.md", "2.2", "twice_2_2", task.key):
+        assert destination(course, words, first) == Destination(task), words
+    assert destination(course, "../lesson.md", task) == Destination(second)
+    assert destination(course, "#remember", task) == Destination(task, anchor="remember")
+    assert destination(course, "2#a-b", first) == Destination(second, anchor="a-b")
+    for words in ("3", "9.9", "../03_lesson/lesson.md", "nothing", "lesson", "/etc/passwd"):
+        assert destination(course, words, first) is None, words
     text = (
         "# Lesson 2 again\n\nAs in lesson 2 and Lesson\n2; exercise 1.2 too. "
         "Not lesson 9, exercise 7.7 or `lesson 2`.\n\n"
@@ -186,31 +197,6 @@ def test_what_the_text_names_becomes_a_link_and_code_stays_code(env: AppEnv) -> 
     assert "- [1.2 Twice 2](1.2): Double a number." in made
 
 
-def test_lines_before_what_is_added_keep_their_numbers() -> None:
-    course = load_course(builtin_course())
-    for lesson in course.lessons:
-        text, made = (
-            re.sub(r"\[([^\[\]]+)\]\([^()\s]+\)", r"\1", each).split("\n")
-            for each in (lesson.text.rstrip(), with_links(course, lesson.text, lesson))
-        )
-        assert made[: len(text)] == text
-
-
-def test_links_are_paths_numbers_names_or_headings(env: AppEnv) -> None:
-    course = env.course
-    first, second = course.lessons
-    task = course.exercises[3]
-    for words in ("../02_lesson_2/lesson.md", "../02_lesson_2", "2", "lesson_2", "02_lesson_2"):
-        assert destination(course, words, first) == Destination(second), words
-    for words in ("../02_lesson_2/02_twice_2_2/task.md", "2.2", "twice_2_2", task.key):
-        assert destination(course, words, first) == Destination(task), words
-    assert destination(course, "../lesson.md", task) == Destination(second)
-    assert destination(course, "#remember", task) == Destination(task, anchor="remember")
-    assert destination(course, "2#a-b", first) == Destination(second, anchor="a-b")
-    for words in ("3", "9.9", "../03_lesson/lesson.md", "nothing", "lesson", "/etc/passwd"):
-        assert destination(course, words, first) is None, words
-
-
 def test_headings_are_named_as_on_github() -> None:
     text = "# A\n\n## What does it bring?\n\n```\n# no heading\n```\n\n## `f()` & g\n\n## A\n"
     assert slug("What does it bring?") == "what-does-it-bring"
@@ -222,51 +208,6 @@ def test_headings_are_named_as_on_github() -> None:
 
 
 # Following them
-
-
-async def test_keys_choose_a_link_follow_it_and_come_back(
-    linked: AppEnv, pilot: Pilot[None], screen: MainScreen
-) -> None:
-    await read(pilot, 5)
-    await pilot.press("right")
-    chosen = course_text(pilot).chosen
-    assert chosen is not None
-    assert chosen.target == "02_twice_1_2/task.md"
-    await pilot.press("right", "left", "enter")
-    await until(pilot, lambda: screen.exercise.label == "1.2", "for the task")
-    assert screen.panes.current == "task"
-    await until_shown(pilot, "Bksp Back")
-    await pilot.press("backspace")
-    await until(pilot, lambda: screen.exercise.label == "1.1", "for the exercise of before")
-    assert screen.panes.current == "lesson"
-    await pilot.press("backspace")
-    await until_shown(pilot, "There is nothing to go back to.")
-
-
-async def test_a_link_to_a_heading_scrolls_there_and_backspace_returns(linked: AppEnv, pilot: Pilot[None]) -> None:
-    reader = main_screen(pilot).panes.reader
-    await read(pilot, 5)
-    await pilot.press("j", "right", "right", "enter")
-    await until(pilot, lambda: "Streams and events" in screen_text(pilot.app).splitlines()[3], "for the heading")
-    await until_shown(pilot, "Bksp Back")
-    await pilot.press("backspace")
-    await until(pilot, lambda: "Lesson 2" not in screen_text(pilot.app) and reader.scroll_y == 1, "for the place")
-
-
-async def test_a_link_within_the_text_scrolls_to_its_heading(linked: AppEnv, pilot: Pilot[None]) -> None:
-    await read(pilot, 5)
-    await pilot.press("left", "left")  # the exercises at the end, last of them first
-    await pilot.press("g", "right", "right", "right")
-    course_text(pilot).choose(next(link for link in course_text(pilot).links if link.target == "#the-end"))
-    await pilot.press("enter")
-    await until_shown(pilot, "It ends here.")
-
-
-async def test_a_link_that_leads_nowhere_says_so(linked: AppEnv, pilot: Pilot[None]) -> None:
-    await read(pilot, 5)
-    course_text(pilot).choose(next(link for link in course_text(pilot).links if "nothing" in link.target))
-    await pilot.press("enter")
-    await until_shown(pilot, "This link leads nowhere: ../99_nothing/lesson.md")
 
 
 async def test_a_heading_that_is_not_there_is_said(linked: AppEnv) -> None:
@@ -298,7 +239,9 @@ async def test_a_click_follows_a_link(linked: AppEnv, pilot: Pilot[None]) -> Non
     await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
 
 
-async def test_links_are_found_where_they_stand_on_the_screen(linked: AppEnv, pilot: Pilot[None]) -> None:
+async def test_keys_choose_and_follow_links_and_lead_back(
+    linked: AppEnv, pilot: Pilot[None], screen: MainScreen
+) -> None:
     await read(pilot, 5)
     lines = screen_text(pilot.app).split("\n")
     starts = {"02_twice_1_2/task.md": "the sec", "../02_lesson_2/lesson.md#streams-and-events": "streams"}
@@ -307,6 +250,37 @@ async def test_links_are_found_where_they_stand_on_the_screen(linked: AppEnv, pi
         offset = offsets[target]
         assert lines[offset.y][offset.x :].startswith(words)
     assert "1.1" not in offsets, "that one is far below"
+    await read(pilot, 5)
+    await pilot.press("right")
+    chosen = course_text(pilot).chosen
+    assert chosen is not None
+    assert chosen.target == "02_twice_1_2/task.md"
+    await pilot.press("right", "left", "enter")
+    await until(pilot, lambda: screen.exercise.label == "1.2", "for the task")
+    assert screen.panes.current == "task"
+    await until_shown(pilot, "Bksp Back")
+    await pilot.press("backspace")
+    await until(pilot, lambda: screen.exercise.label == "1.1", "for the exercise of before")
+    assert screen.panes.current == "lesson"
+    await pilot.press("backspace")
+    await until_shown(pilot, "There is nothing to go back to.")
+    reader = main_screen(pilot).panes.reader
+    await read(pilot, 5)
+    await pilot.press("j", "right", "right", "enter")
+    await until(pilot, lambda: "Streams and events" in screen_text(pilot.app).splitlines()[3], "for the heading")
+    await until_shown(pilot, "Bksp Back")
+    await pilot.press("backspace")
+    await until(pilot, lambda: "Lesson 2" not in screen_text(pilot.app) and reader.scroll_y == 1, "for the place")
+    await read(pilot, 5)
+    await pilot.press("left", "left")  # the exercises at the end, last of them first
+    await pilot.press("g", "right", "right", "right")
+    course_text(pilot).choose(next(link for link in course_text(pilot).links if link.target == "#the-end"))
+    await pilot.press("enter")
+    await until_shown(pilot, "It ends here.")
+    await read(pilot, 5)
+    course_text(pilot).choose(next(link for link in course_text(pilot).links if "nothing" in link.target))
+    await pilot.press("enter")
+    await until_shown(pilot, "This link leads nowhere: ../99_nothing/lesson.md")
 
 
 # Code that does not fit
@@ -360,7 +334,7 @@ async def test_at_80_columns_no_code_or_diagram_of_the_course_is_folded(env: App
 ENTRY = re.compile(r"^\*\*([^*]+)\*\*: (.+?) \((\d+)\)$", re.DOTALL)
 
 
-def test_words_are_sorted_and_have_a_meaning_and_a_lesson() -> None:
+def test_the_courses_words_lessons_and_tasks_are_linked_in_order() -> None:
     course = load_course(builtin_course())
     _, _, *entries = course.glossary.strip().split("\n\n")
     words = []
@@ -375,6 +349,25 @@ def test_words_are_sorted_and_have_a_meaning_and_a_lesson() -> None:
     shown = glossary_content(course.glossary, 60).plain
     assert all(f"{word}\n" in shown.lower() for word in words)
     assert max(map(len, shown.splitlines())) <= 60
+    by_lesson: dict[int, list[str]] = {lesson.number: [] for lesson in course.lessons}
+    for word, number in re.findall(r"^\*\*([^*]+)\*\*: [^*]+? \((\d+)\)$", course.glossary, re.MULTILINE):
+        by_lesson[int(number)].append(word)
+    assert sum(map(len, by_lesson.values())) >= 40
+    for lesson in course.lessons:
+        _, linked, named = " ".join(lesson.text.split()).partition("[glossary](../glossary.md)")
+        assert linked
+        assert named.strip(" :.") == ", ".join(by_lesson[lesson.number])
+    for lesson in course.lessons:
+        text, made = (
+            re.sub(r"\[([^\[\]]+)\]\([^()\s]+\)", r"\1", each).split("\n")
+            for each in (lesson.text.rstrip(), with_links(course, lesson.text, lesson))
+        )
+        assert made[: len(text)] == text
+    exercise = course.find("move_a_model")
+    facts = with_links(course, exercise.task, exercise).rstrip().splitlines()[-1]
+    assert facts.startswith(f"{exercise.minutes} minutes, {exercise.difficulty}")
+    assert "[2.2 There and back](2.2)" in facts
+    assert facts.endswith("★ core path")
 
 
 async def test_the_glossary_is_a_key_or_a_link_away(env: AppEnv) -> None:
@@ -419,29 +412,8 @@ async def test_pages_for_further_reading_and_names_of_pytorch_are_links(
         await until(pilot, lambda: opened == ["https://example.org/cuda"], "for the browser")
 
 
-def test_each_lesson_links_the_glossary_and_names_its_words() -> None:
-    course = load_course(builtin_course())
-    words: dict[int, list[str]] = {lesson.number: [] for lesson in course.lessons}
-    for word, number in re.findall(r"^\*\*([^*]+)\*\*: [^*]+? \((\d+)\)$", course.glossary, re.MULTILINE):
-        words[int(number)].append(word)
-    assert sum(map(len, words.values())) >= 40
-    for lesson in course.lessons:
-        _, linked, named = " ".join(lesson.text.split()).partition("[glossary](../glossary.md)")
-        assert linked
-        assert named.strip(" :.") == ", ".join(words[lesson.number])
-
-
 async def test_a_course_without_a_glossary_says_so(pilot: Pilot[None]) -> None:
     await pilot.press("W")
     await until_shown(pilot, "This course has no glossary.")
     assert main_screen(pilot).is_active
     assert "Glossary" not in screen_text(pilot.app).splitlines()[0]
-
-
-def test_a_task_ends_with_its_facts() -> None:
-    course = load_course(builtin_course())
-    exercise = course.find("move_a_model")
-    facts = with_links(course, exercise.task, exercise).rstrip().splitlines()[-1]
-    assert facts.startswith(f"{exercise.minutes} minutes, {exercise.difficulty}")
-    assert "[2.2 There and back](2.2)" in facts
-    assert facts.endswith("★ core path")

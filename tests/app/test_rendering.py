@@ -39,7 +39,7 @@ async def test_a_line_that_goes_on_beyond_an_edge_is_marked_there(env: AppEnv, s
         await assert_golden(pilot, "long_lines_scrolled")
 
 
-async def test_a_line_that_just_fits_has_no_mark(pilot: Pilot[None]) -> None:
+async def test_marks_of_cut_lines_hide_neither_letters_nor_the_cursor(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "a\n")
     room = editor.scrollable_content_region.width - editor.gutter_width
     editor.show("x" * room + "\n" + "y" * (room + 1))
@@ -47,9 +47,15 @@ async def test_a_line_that_just_fits_has_no_mark(pilot: Pilot[None]) -> None:
     lines = screen_lines(pilot.app)
     assert not any("›" in line and "x" in line for line in lines)
     assert any("›" in line and "y" in line for line in lines)
+    editor = await edit(pilot, "abc" * 100)
+    for _ in range(200):
+        editor.action_cursor_right()
+    await pilot.pause()
+    place = editor.cursor_screen_offset
+    assert screen_lines(pilot.app)[place.y][place.x] == "abc"[editor.cursor_location[1] % 3]
 
 
-async def test_a_line_opened_behind_a_long_one_is_seen_from_its_start(pilot: Pilot[None]) -> None:
+async def test_new_lines_and_undo_bring_the_cursor_into_sight(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "    x = " + "1 + " * 30 + "1")
     await pilot.press("end")
     await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
@@ -59,15 +65,14 @@ async def test_a_line_opened_behind_a_long_one_is_seen_from_its_start(pilot: Pil
     await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
     await pilot.press("home", *["right"] * 3)
     await until(pilot, lambda: editor.scroll_offset.x == 0, "to scroll back")
-
-
-async def test_the_cursor_is_never_under_a_mark(pilot: Pilot[None]) -> None:
-    editor = await edit(pilot, "abc" * 100)
-    for _ in range(200):
-        editor.action_cursor_right()
-    await pilot.pause()
-    place = editor.cursor_screen_offset
-    assert screen_lines(pilot.app)[place.y][place.x] == "abc"[editor.cursor_location[1] % 3]
+    # Textual looks for the cursor after the scroll bar is gone, but before the cursor has moved.
+    editor = await edit(pilot, "a = 1\n")
+    await pilot.press("end")
+    editor.insert("\n" * 200)
+    await until(pilot, lambda: editor.show_vertical_scrollbar, "for the scroll bar")
+    await pilot.press("ctrl+z")
+    await until(pilot, lambda: not editor.show_vertical_scrollbar, "for it to go")
+    assert (editor.text, editor.cursor_location) == ("a = 1\n", (0, 5))
 
 
 # Wrapping
@@ -85,7 +90,7 @@ async def wrapping(pilot: Pilot[None], text: str) -> Editor:
     return editor
 
 
-async def test_a_wrapped_line_is_whole_and_the_cursor_is_on_its_letter(pilot: Pilot[None]) -> None:
+async def test_wrapped_lines_are_whole_and_keep_cursor_marks_and_costs(pilot: Pilot[None]) -> None:
     editor = await wrapping(pilot, WRAPPED)
     assert screen_text(pilot.app).count("word") == 37
     assert "›" not in screen_text(pilot.app)
@@ -104,10 +109,6 @@ async def test_a_wrapped_line_is_whole_and_the_cursor_is_on_its_letter(pilot: Pi
     assert editor.cursor_location[0] == 2
     await pilot.press("up")
     assert editor.cursor_location[0] == 1
-
-
-async def test_marks_and_costs_of_a_wrapped_line_are_in_their_places(pilot: Pilot[None]) -> None:
-    editor = await wrapping(pilot, WRAPPED)
     start, end = (1, 20), (1, 150)
     editor.show_matches([(start, end)], None)
     color = editor._part("match").bgcolor
@@ -124,9 +125,6 @@ async def test_marks_and_costs_of_a_wrapped_line_are_in_their_places(pilot: Pilo
     row = next(line for line in screen_lines(pilot.app) if "‖7" in line)
     assert "␛ end" in row, "in the last part, which has space"
     assert "›" not in screen_text(pilot.app)
-
-
-async def test_a_line_behind_wrapped_lines_comes_in_sight(pilot: Pilot[None]) -> None:
     editor = await wrapping(pilot, ("#" + " word" * 60 + "\n") * 30 + "target = 1\n")
     editor.go_to_line(31, marked=True)
     await until_shown(pilot, "target = 1")
@@ -174,7 +172,7 @@ def styled(editor: Editor, row: int, part: str) -> list[int]:
     return [start for start, _, kind in editor.marks_of(row) if kind == part]
 
 
-async def test_the_bracket_at_the_cursor_and_its_partner_are_shown(pilot: Pilot[None]) -> None:
+async def test_brackets_are_marked_with_their_partners_or_without(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "f(')',\n  x)\n")
     await pilot.press("right")
     assert styled(editor, 0, "bracket") == [1]
@@ -184,18 +182,12 @@ async def test_the_bracket_at_the_cursor_and_its_partner_are_shown(pilot: Pilot[
     assert styled(editor, 0, "bracket") == [1]
     await pilot.press("up", "home")
     assert styled(editor, 0, "bracket") == []
-
-
-async def test_a_bracket_without_partner_is_marked_but_not_while_it_is_typed(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "\nreturn a)\n")
     assert styled(editor, 1, "unmatched") == [8]
     await pilot.press(*"f(")
     assert styled(editor, 0, "unmatched") == []
     await pilot.press("down")
     assert styled(editor, 0, "unmatched") == [1]
-
-
-async def test_marks_are_seen_on_the_cursor_s_line_too(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "y = f(x)")
     await pilot.press("end")
     await until(pilot, lambda: styled(editor, 0, "bracket") == [7, 5], "for the pair")
@@ -228,6 +220,13 @@ async def test_brackets_come_out_as_they_are_typed(pilot: Pilot[None], typed: st
 @pytest.mark.parametrize(
     ("above", "before", "indent"),
     [
+        ((), "def f():", 4),
+        ((), "    if x:  # why", 8),
+        ((), "    return x", 0),
+        ((), "    x = 1", 4),
+        ((), "x = torch.zeros(", 4),
+        ((), "", 0),
+        ((), "    # a comment:", 4),
         ((), "x = f(", 4),
         ((), "x = f(a,", 6),
         (("x = f(",), "    a,", 4),
@@ -252,7 +251,7 @@ async def test_brackets_come_out_as_they_are_typed(pilot: Pilot[None], typed: st
 def test_a_new_line_knows_what_is_open_and_where_the_statement_began(
     above: tuple[str, ...], before: str, indent: int
 ) -> None:
-    assert len(python_text.after_line(before, above)) == indent
+    assert python_text.after_line(before, above) == " " * indent
 
 
 @given(LINES)
@@ -263,7 +262,7 @@ def test_any_line_can_be_opened_below_any_other(lines: list[str]) -> None:
 # Moving lines
 
 
-async def test_lines_move_up_and_down_with_the_cursor(pilot: Pilot[None]) -> None:
+async def test_lines_and_selections_move_up_and_down(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "a\nbb\nc")
     await pilot.press("alt+down")
     assert (editor.text, editor.cursor_location) == ("bb\na\nc", (1, 0))
@@ -273,9 +272,6 @@ async def test_lines_move_up_and_down_with_the_cursor(pilot: Pilot[None]) -> Non
     assert editor.text == "a\nbb\nc"
     await pilot.press("ctrl+z")
     assert editor.text == "bb\na\nc"
-
-
-async def test_all_selected_lines_move_together(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "a\nb\nc\n")
     await pilot.press("shift+down", "shift+down", "alt+down")
     assert editor.text == "c\na\nb\n"
@@ -319,17 +315,6 @@ async def test_undo_after_a_reload_brings_the_learner_s_text_back(
     await until(pilot, lambda: env.file().read_text() == "theirs = 2\n", "for the other text again")
 
 
-async def test_undo_of_lines_that_needed_a_scroll_bar_moves_the_cursor_back(pilot: Pilot[None]) -> None:
-    """Textual looks for the cursor after the scroll bar is gone, but before the cursor has moved."""
-    editor = await edit(pilot, "a = 1\n")
-    await pilot.press("end")
-    editor.insert("\n" * 200)
-    await until(pilot, lambda: editor.show_vertical_scrollbar, "for the scroll bar")
-    await pilot.press("ctrl+z")
-    await until(pilot, lambda: not editor.show_vertical_scrollbar, "for it to go")
-    assert (editor.text, editor.cursor_location) == ("a = 1\n", (0, 5))
-
-
 @pytest.mark.long
 async def test_undo_after_a_reset_brings_the_learner_s_text_back(
     pilot: Pilot[None], screen: MainScreen, env: AppEnv
@@ -352,9 +337,12 @@ LINE = f"x = '{UNSEEN}'  # end"
 ANY_TEXT = st.text()
 
 
-def test_signs_are_one_cell_each() -> None:
+def test_signs_are_one_cell_each_and_say_what_they_stand_for() -> None:
     assert with_signs(UNSEEN) == SIGNS
     assert [cell_len(sign) for sign in SIGNS] == [1] * len(SIGNS)
+    assert with_signs(visible := "aé中 \t\u3000👩€─😀") == visible
+    assert sign_words("\u202e") == "␦ stands for U+202E, right-to-left override."
+    assert sign_words("\x1b") == "␛ stands for U+001B, a control character."
 
 
 @given(st.text(st.characters(exclude_categories=())))
@@ -365,16 +353,6 @@ def test_each_character_is_drawn_as_one_printable_character(line: str) -> None:
     assert with_signs(shown) == shown
     for letter, sign in zip(line, shown, strict=True):
         assert (letter == sign) is (sign_words(letter) == "")
-
-
-@pytest.mark.parametrize("letter", "aé中 \t\u3000👩€─😀")
-def test_what_has_a_look_keeps_it(letter: str) -> None:
-    assert with_signs(letter) == letter
-
-
-def test_a_sign_says_what_it_stands_for() -> None:
-    assert sign_words("\u202e") == "␦ stands for U+202E, right-to-left override."
-    assert sign_words("\x1b") == "␛ stands for U+001B, a control character."
 
 
 @given(ANY_TEXT, ANY_TEXT, st.data())

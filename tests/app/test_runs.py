@@ -29,28 +29,28 @@ from gpututor.grading.events import (
     TimingProgressed,
     WaitingForDevice,
 )
-from gpututor.grading.report import Outcome, Report, RunSummary, Status
+from gpututor.grading.report import Outcome, RunSummary, Status
 from gpututor.grading.report_text import RunProgress
 from gpututor.paths import settings_file
 from tests.support.apps import AppEnv, edit, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_text
 from tests.support.scripted_client import BROKEN, ScriptedClient, failure, report, verdict
-from tests.support.tiny_course import RIGHT
+from tests.support.tiny_course import RIGHT, WRONG
 
 
-async def test_the_grader_is_warmed_while_the_learner_reads(pilot: Pilot[None], env: AppEnv) -> None:
-    await until(pilot, env.client.warmed.is_set, "for the warming")
-
-
-async def test_checks_appear_as_they_arrive(env: AppEnv) -> None:
+async def test_checks_appear_as_they_arrive_and_quitting_stops_the_run(env: AppEnv) -> None:
     env.client.holds = True
     async with env.start() as pilot:
+        await until(pilot, env.client.warmed.is_set, "for the warming, while the learner reads")
         await pilot.press("r")
         await until(pilot, lambda: "The check called loads holds" in screen_text(pilot.app), "for the first check")
         assert "Running" in screen_text(pilot.app)
         assert "parity" not in screen_text(pilot.app)
         assert main_screen(pilot).running
+        await pilot.press("ctrl+q")
+        await until(pilot, env.client.cancelled.is_set, "for the cancel")
+    assert env.progress().attempts(env.course.exercises[0].key) == []
 
 
 async def test_waiting_for_a_device_that_another_grading_has_is_told(env: AppEnv) -> None:
@@ -72,22 +72,12 @@ async def test_a_newer_run_takes_the_place_of_an_older_one(env: AppEnv) -> None:
         await pilot.press("r")
         await until(pilot, lambda: len(env.client.requests) == 1, "for the first run")
         env.client.holds = False
-        screen.panes.editor.load_text("def twice(number):\n    return 2 * number\n")
+        screen.panes.editor.load_text(RIGHT)
         await pilot.press("r")
         await until(pilot, lambda: not screen.running, "for the second run")
         await until_shown(pilot, "✓ Passed")
         screen.attempts.writer.wait(20)
         assert len(screen.learner.progress.attempts(screen.exercise.key)) == 1
-
-
-async def test_quitting_stops_the_run(env: AppEnv) -> None:
-    env.client = ScriptedClient(holds=True)
-    async with env.start() as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: len(env.client.requests) == 1, "for the run")
-        await pilot.press("ctrl+q")
-        await until(pilot, env.client.cancelled.is_set, "for the cancel")
-    assert env.progress().attempts(env.course.exercises[0].key) == []
 
 
 async def test_a_run_of_an_exercise_that_was_left_is_recorded_but_not_shown(env: AppEnv) -> None:
@@ -167,49 +157,38 @@ async def test_a_pass_is_shown_from_its_top_however_long_the_list(env: AppEnv, s
 
 
 @pytest.mark.parametrize("before", [1, 30])
-async def test_a_failure_is_shown_with_the_headline_however_many_checks_come_before(env: AppEnv, before: int) -> None:
+async def test_a_failure_is_shown_with_the_headline_also_after_a_restart(env: AppEnv, before: int) -> None:
     checks = [verdict(f"check {number}") for number in range(before)]
     env.client.judge = lambda request: report(request, *checks, failure(), output="line\n" * 40)
-    async with env.start() as pilot:
-        await pilot.press("r")
-        await until_shown(pilot, "Create it there: pass device=.")
-        text = screen_text(pilot.app)
-        assert f"✗ Failed: {before} of {before + 1} checks passed" in text[:400]
-        assert "On cuda:0, virtual T4 (modelled)" in text[:400]
-        assert "✗ failed    The check called placement holds" in text
+    headline = f"✗ Failed: {before} of {before + 1} checks passed"
+    for key in "r5":
+        async with env.start() as pilot:
+            await pilot.press(key)
+            await until_shown(pilot, "Create it there: pass device=.")
+            assert headline in screen_text(pilot.app)[:400]
+            assert "On cuda:0, virtual T4 (modelled)" in screen_text(pilot.app)[:400]
+            assert "✗ failed    The check called placement holds" in screen_text(pilot.app)
+            for move in "Ggkj" if key == "5" else "":
+                await pilot.press(move)
+                await pilot.pause()
+                assert headline in screen_text(pilot.app)[:400]
 
 
-async def test_a_pass_says_what_changed_on_the_timeline(env: AppEnv) -> None:
+@pytest.mark.parametrize("status", [Status.PASSED, Status.FAILED])
+async def test_only_a_pass_says_what_changed_on_the_timeline(env: AppEnv, status: Status) -> None:
     settings = env.course.exercises[0].folder / "exercise.toml"
     settings.write_text(f'timeline = "One copy instead of ten."\n{settings.read_text()}')
-    env.course = load_course(env.course.folder)
-    env.client = ScriptedClient(lambda request: report(request, verdict("loads")))
-    async with env.start() as pilot:
-        await pilot.press("r")
-        await until_shown(pilot, "On the timeline: One copy instead of ten.")
-
-
-async def test_a_failed_run_says_nothing_of_the_timeline(env: AppEnv) -> None:
-    settings = env.course.exercises[0].folder / "exercise.toml"
-    settings.write_text(f'timeline = "One copy instead of ten."\n{settings.read_text()}')
-    env.course = load_course(env.course.folder)
-    env.client = ScriptedClient(lambda request: report(request, verdict("loads", Status.FAILED)))
-    async with env.start() as pilot:
-        await pilot.press("r")
-        await until_shown(pilot, "✗ Failed")
-        assert "On the timeline" not in screen_text(pilot.app)
-
-
-@pytest.mark.long
-async def test_a_title_that_ends_in_a_question_mark_gets_no_full_stop(env: AppEnv) -> None:
     settings = env.course.exercises[1].folder / "exercise.toml"
     settings.write_text(settings.read_text().replace("Twice 2", "Where is it?"))
     env.course = load_course(env.course.folder)
-    env.client = ScriptedClient(lambda request: report(request, verdict("loads")))
+    env.client = ScriptedClient(lambda request: report(request, verdict("loads", status)))
     async with env.start() as pilot:
-        await pilot.press("r")
-        await until_shown(pilot, "n opens 1.2 Where is it?")
-        assert "?." not in screen_text(pilot.app)
+        await run_checks(pilot)
+        passes = status is Status.PASSED
+        await until_shown(pilot, "On the timeline: One copy instead of ten." if passes else "✗ Failed")
+        assert ("On the timeline" in screen_text(pilot.app)) is passes
+        assert ("n opens 1.2 Where is it?" in screen_text(pilot.app)) is passes
+        assert "?." not in screen_text(pilot.app), "a question mark needs no full stop"
 
 
 async def test_why_nothing_could_be_graded_is_told(env: AppEnv) -> None:
@@ -249,27 +228,6 @@ async def test_a_course_without_checks_says_how_to_hand_in(env: AppEnv, tmp_path
         await until_shown(pilot, "This course comes without checks and solutions")
         await until_shown(pilot, "`gpututor pack`")
         assert not main_screen(pilot).running
-
-
-def long_run(request: GradeRequest) -> Report:
-    return report(request, *(verdict(f"check {n}") for n in range(30)), failure(), output="line\n" * 300)
-
-
-@pytest.mark.long
-async def test_after_a_restart_outcome_and_device_are_above_the_failure(env: AppEnv) -> None:
-    env.client = ScriptedClient(long_run)
-    async with env.start() as pilot:
-        await pilot.press("r")
-        await until_shown(pilot, "Create it there")
-    async with env.start() as pilot:
-        await pilot.press("5")
-        await until_shown(pilot, "Create it there")
-        assert "✗ Failed: 30 of 31 checks passed" in screen_text(pilot.app)[:400]
-        assert "On cuda:0, virtual T4 (modelled)" in screen_text(pilot.app)[:400]
-        for key in ("G", "g", "k", "j"):
-            await pilot.press(key)
-            await pilot.pause()
-            assert "✗ Failed: 30 of 31 checks passed" in screen_text(pilot.app)[:400]
 
 
 async def test_results_are_marked_as_soon_as_the_file_differs(
@@ -338,7 +296,7 @@ async def test_a_failure_after_an_outside_save_comes_forward_unless_the_learner_
     async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("e" if typing else "3")
-        env.file().write_text("def twice(number):\n    return number\n")
+        env.file().write_text(WRONG)
         await until(pilot, lambda: screen.panes.results.report is not None, "for the report")
         wanted = Pane.CODE if typing else Pane.RESULTS
         await until(pilot, lambda: screen.panes.current is wanted, "for the pane")
@@ -420,15 +378,12 @@ async def test_what_is_cut_is_marked_and_read_in_full(env: AppEnv) -> None:
         await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "to come back")
 
 
-async def test_without_results_there_is_nothing_to_read(pilot: Pilot[None]) -> None:
-    await pilot.press("v")
-    await until_shown(pilot, "There are no results yet.")
-
-
 async def test_ten_thousand_lines_stay_usable(env: AppEnv) -> None:
     output = "".join(f"step {n}: loss [red]{n / 7:.3f}[/] \x1b[2J\n" for n in range(10_000))
     env.client.judge = lambda request: report(request, verdict("loads"), output=output)
     async with env.start() as pilot:
+        await pilot.press("v")
+        await until_shown(pilot, "There are no results yet.")
         await run_checks(pilot)
         await pilot.press("v")
         await until(pilot, lambda: isinstance(pilot.app.screen, AllTextScreen), "for all of it")

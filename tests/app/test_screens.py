@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from textual.pilot import Pilot
 
@@ -96,13 +94,17 @@ def test_the_first_place_to_write_is_told_by_its_words() -> None:
         assert initial_cursor(exercise.starter.splitlines()) != (0, 0), exercise.key
 
 
-async def test_a_resize_goes_from_one_pane_to_three_and_back(pilot: Pilot[None]) -> None:
+async def test_a_resize_changes_the_panes_and_another_exercise_the_news(pilot: Pilot[None]) -> None:
     assert "def twice" not in screen_text(pilot.app)
     await pilot.resize_terminal(180, 45)
     await until(pilot, lambda: "def twice" in screen_text(pilot.app), "for the editor")
     assert "○ 1.2 Twice 2" in screen_text(pilot.app)
     await pilot.resize_terminal(80, 24)
     await until(pilot, lambda: "def twice" not in screen_text(pilot.app), "for one pane")
+    await pilot.press("f")
+    assert "No failed check points at a line." in screen_text(pilot.app)
+    await pilot.press("n")
+    await until(pilot, lambda: "No failed check" not in screen_text(pilot.app), "for the news to go")
 
 
 @pytest.mark.parametrize("pane", list(Pane))
@@ -149,41 +151,10 @@ async def test_a_folded_failure_with_the_cursor_names_the_key_that_opens_it(env:
         assert "Space Open" in await footer(pilot)
 
 
-async def test_what_happened_is_no_news_any_more_when_another_exercise_is_opened(pilot: Pilot[None]) -> None:
-    await pilot.press("f")
-    assert "No failed check points at a line." in screen_text(pilot.app)
-    await pilot.press("n")
-    await until(pilot, lambda: "No failed check" not in screen_text(pilot.app), "for the news to go")
-
-
-@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
-async def test_titles_in_the_course_list_are_whole(env: AppEnv, size: tuple[int, int]) -> None:
-    title = "Where is everything?"
-    for exercise in env.course.exercises[:2]:
-        settings = exercise.folder / "exercise.toml"
-        settings.write_text(re.sub('title = ".*"', f'title = "{title}"', settings.read_text()))
-    env.course = load_course(env.course.folder)
-    async with env.start(size) as pilot:
-        await run_checks(pilot)
-        await pilot.press("1")
-        await until(pilot, lambda: f"◐ 1.1 {title}" in screen_text(pilot.app), "for the state")
-        text = screen_text(pilot.app)
-        assert f"○ 1.2 {title}" in text
-        assert "to do" not in text
-
-
 def test_no_key_means_two_things() -> None:
     keys = [key for command in COMMANDS for key in (*command.keys, *command.letters)]
     assert len(keys) == len(set(keys))
     assert not {"ctrl+enter", "ctrl+m", "ctrl+i", "ctrl+h", "ctrl+b", "ctrl+a", "ctrl+p"} & set(keys)
-
-
-async def test_the_palette_finds_commands_and_exercises(env: AppEnv) -> None:
-    async with env.start((140, 40)) as pilot:
-        await pilot.press("ctrl+p", *"2.2")
-        await until(pilot, lambda: "2.2 Twice 2" in screen_text(pilot.app), "for the exercise")
-        await pilot.press("enter")
-        await until(pilot, lambda: main_screen(pilot).exercise.label == "2.2", "for the exercise to open")
 
 
 @pytest.mark.parametrize(("width", "words"), [(80, "0 of 6 passed"), (128, "0/6")])

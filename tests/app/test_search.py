@@ -33,26 +33,13 @@ def searchable(env: AppEnv) -> AppEnv:
 # The index
 
 
-def test_words_are_found_in_any_order_and_case_over_line_ends(searchable: AppEnv) -> None:
+def test_words_are_found_in_any_order_with_headings_and_paragraphs_as_one(searchable: AppEnv) -> None:
     index = TextIndex(searchable.course)
     (passage,) = index.find("COPY page-locked buffer").passages
     assert isinstance(passage.page, Lesson)
     assert passage.where == "Lesson 2  Small things › Pinned memory"
     assert passage.text == "A page-locked buffer is quick to copy."
     assert LESSON.split("\n")[passage.line] == "A page-locked"
-
-
-def test_names_come_before_headings_and_headings_before_texts() -> None:
-    course = load_course(builtin_course())
-    results = TextIndex(course).find("pinned memory")
-    assert results.passages[0].where == "Task 5.5  Pinned memory"
-    assert results.passages[1].where.endswith("› Pinned memory")
-    assert results.total > 3
-    first, second, *_ = TextIndex(course).find("autocast").passages
-    assert (first.where, second.where) == ("Task 7.1  Autocast", "Lesson 7  Precision › Autocast")
-
-
-def test_a_heading_and_the_paragraph_below_it_are_one_place(searchable: AppEnv) -> None:
     (searchable.course.lessons[1].folder / "lesson.md").write_text(
         "# Lesson 2\n\n## Streams\n\nStreams are queues.\n\nTwo streams run side by side.\n"
     )
@@ -61,23 +48,27 @@ def test_a_heading_and_the_paragraph_below_it_are_one_place(searchable: AppEnv) 
     assert (results.total, results.passages[0].line) == (2, 2), "the heading is the better place"
 
 
-def test_hints_and_solutions_are_not_searched(searchable: AppEnv) -> None:
+def test_names_come_before_headings_and_texts_and_the_best_are_listed() -> None:
+    course = load_course(builtin_course())
+    results = TextIndex(course).find("pinned memory")
+    assert results.passages[0].where == "Task 5.5  Pinned memory"
+    assert results.passages[1].where.endswith("› Pinned memory")
+    assert results.total > 3
+    first, second, *_ = TextIndex(course).find("autocast").passages
+    assert (first.where, second.where) == ("Task 7.1  Autocast", "Lesson 7  Precision › Autocast")
+    results = TextIndex(load_course(builtin_course())).find("e")
+    assert results.total > MOST_RESULTS == len(results.passages)
+
+
+def test_hints_and_solutions_are_not_searched_nor_unreadable_texts(searchable: AppEnv) -> None:
     index = TextIndex(searchable.course)
     assert index.find("Look at the name").total == 0
     assert index.find("return 2").total == 0
     assert index.find("").total == 0
     assert index.find("   ").total == 0
     assert index.find("*** [/] \\ (").total == 0
-
-
-def test_a_text_that_cannot_be_read_hides_only_itself(searchable: AppEnv) -> None:
     (searchable.course.exercises[0].folder / "task.md").unlink()
     assert TextIndex(searchable.course).find("buffer").total == 2
-
-
-def test_only_the_best_of_many_places_are_listed() -> None:
-    results = TextIndex(load_course(builtin_course())).find("e")
-    assert results.total > MOST_RESULTS == len(results.passages)
 
 
 def test_an_excerpt_holds_the_words_and_marks_what_is_left_out() -> None:
@@ -137,13 +128,15 @@ def _places(screen: object) -> list[str]:
     return [passage.where for passage in screen._results.passages]
 
 
-async def test_nothing_found_is_said_and_enter_stays(searchable: AppEnv, pilot: Pilot[None]) -> None:
+async def test_nothing_found_and_no_sections_are_reported(searchable: AppEnv, pilot: Pilot[None]) -> None:
     await pilot.press("slash", *"xyzzy[/]")
     await until_shown(pilot, "Search: nothing has “xyzzy[/]”")
     await pilot.press("enter", "down", "enter")
     assert isinstance(pilot.app.screen, SearchScreen)
     await pilot.press("escape")
     assert main_screen(pilot).is_current
+    await pilot.press("C")
+    await until_shown(pilot, "This lesson has no sections.")
 
 
 @pytest.mark.long
@@ -227,8 +220,3 @@ async def test_the_palette_finds_the_sections_of_all_lessons(sectioned: AppEnv) 
         await until_shown(pilot, "Lesson 2: Part 3 [/]")
         await pilot.press("enter")
         await until(pilot, lambda: main_screen(pilot).navigator.lesson.number == 2, "for the lesson")
-
-
-async def test_a_lesson_without_sections_says_so(pilot: Pilot[None]) -> None:
-    await pilot.press("C")
-    await until_shown(pilot, "This lesson has no sections.")

@@ -53,10 +53,13 @@ async def test_a_change_of_a_setting_applies_at_once_and_is_saved(env: AppEnv) -
 
 
 async def test_the_next_start_has_what_was_chosen(env: AppEnv) -> None:
-    write('theme = "contrast"\nmotion = "none"\n')
+    write('theme = "contrast"\nmotion = "none"\ndevice = "virtual"\ngpu = "H100"\n')
     async with env.start() as pilot:
         assert pilot.app.theme == "contrast"
         assert pilot.app.animation_level == "none"
+        assert "virtual H100 (modelled)" in screen_text(pilot.app)
+        await run_checks(pilot)
+        assert (env.client.requests[0].device, env.client.requests[0].gpu) == ("virtual", "H100")
 
 
 async def test_a_command_for_the_own_editor_is_typed(env: AppEnv) -> None:
@@ -80,10 +83,16 @@ async def test_a_command_for_the_own_editor_is_typed(env: AppEnv) -> None:
     assert read_settings(settings_file()).settings.editor == "hx"
 
 
-async def test_letters_typed_in_one_burst_all_reach_the_box(pilot: Pilot[None]) -> None:
+async def test_the_box_gets_bursts_and_the_app_takes_edits_of_the_file(pilot: Pilot[None]) -> None:
     await pilot.press("comma", "j")
     burst(pilot.app, *"nano", "enter")
     await until(pilot, lambda: main_screen(pilot).learner.settings.now.editor == "nano", "for the command")
+    await pilot.press("escape")
+    write('theme = "day"\n')
+    await until(pilot, lambda: pilot.app.theme == "day", "for the colours")
+    await pilot.press("comma")
+    write('theme = "contrast"\n')
+    await until(pilot, lambda: "◂ contrast ▸" in screen_text(pilot.app), "for the row")
 
 
 async def test_themes_are_previewed_and_kept_only_by_enter(env: AppEnv) -> None:
@@ -99,14 +108,6 @@ async def test_themes_are_previewed_and_kept_only_by_enter(env: AppEnv) -> None:
         await pilot.press("enter")
         await until_shown(pilot, "◂ tokyo-night ▸")
     assert read_settings(settings_file()).settings.theme == "tokyo-night"
-
-
-async def test_a_file_that_is_edited_elsewhere_is_taken_while_the_app_runs(pilot: Pilot[None]) -> None:
-    write('theme = "day"\n')
-    await until(pilot, lambda: pilot.app.theme == "day", "for the colours")
-    await pilot.press("comma")
-    write('theme = "contrast"\n')
-    await until(pilot, lambda: "◂ contrast ▸" in screen_text(pilot.app), "for the row")
 
 
 async def test_an_invalid_setting_is_reported_at_the_start_and_explained(env: AppEnv) -> None:
@@ -153,14 +154,6 @@ async def test_a_choice_that_cannot_be_written_holds_and_is_told(env: AppEnv) ->
         await until_shown(pilot, "The choice could not be written")
         assert pilot.app.theme == "day"
     assert settings_file().read_text() == "= broken\n"
-
-
-async def test_device_and_gpu_are_in_the_request_and_the_status_bar(env: AppEnv) -> None:
-    write('device = "virtual"\ngpu = "H100"\n')
-    async with env.start() as pilot:
-        assert "virtual H100 (modelled)" in screen_text(pilot.app)
-        await run_checks(pilot)
-        assert (env.client.requests[0].device, env.client.requests[0].gpu) == ("virtual", "H100")
 
 
 async def test_unless_asked_for_nothing_runs_by_itself(pilot: Pilot[None], env: AppEnv) -> None:

@@ -318,13 +318,10 @@ def test_light_becomes_reversed_or_dim(style: str, wanted: str) -> None:
     once = plain(Style.parse(style))
     assert once == Style.parse(wanted)
     assert plain(once) == once, "a screen below a letter is drawn twice"
+    assert plain(Style.parse(style) + Style(meta={"tab": 3})).meta == {"tab": 3}, "places to click stay"
 
 
 def plain(style: Style) -> Style:
     made = without_colours.apply([Segment("x", style)], Color(0, 0, 0))[0].style
     assert made is not None
     return made
-
-
-def test_places_to_click_stay_without_colours() -> None:
-    assert plain(Style.parse("red") + Style(meta={"tab": 3})).meta == {"tab": 3}

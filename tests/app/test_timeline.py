@@ -38,7 +38,7 @@ def one_line(pilot: Pilot[None]) -> str:
 # Opening
 
 
-async def test_after_a_run_the_timeline_is_one_key_away(pilot: Pilot[None]) -> None:
+async def test_after_a_run_the_timeline_is_one_key_away_also_from_the_editor(pilot: Pilot[None]) -> None:
     await run_checks(pilot)
     await until_shown(pilot, "d shows what it did")
     await open_device(pilot)
@@ -48,10 +48,6 @@ async def test_after_a_run_the_timeline_is_one_key_away(pilot: Pilot[None]) -> N
     assert "Attempt 1 · cuda:0, virtual T4 · with number=1 · 930 µs modelled" in text
     await pilot.press("escape")
     assert main_screen(pilot).is_current
-
-
-async def test_a_function_key_opens_it_from_the_editor(pilot: Pilot[None]) -> None:
-    await run_checks(pilot)
     await pilot.press("f4")
     await until(pilot, lambda: main_screen(pilot).panes.editor.has_focus, "for the editor")
     await open_device(pilot, "f10")
@@ -59,12 +55,20 @@ async def test_a_function_key_opens_it_from_the_editor(pilot: Pilot[None]) -> No
     assert main_screen(pilot).is_current
 
 
-async def test_before_the_first_run_it_says_what_to_do_and_does_it(pilot: Pilot[None]) -> None:
+async def test_before_the_first_run_it_says_what_to_do_and_then_leads_to_lines(pilot: Pilot[None]) -> None:
     await open_device(pilot)
     assert "Nothing has been run yet." in screen_text(pilot.app)
     await pilot.press("tab", "3", "n", "enter", "s", "c", "r")
     await until(pilot, lambda: main_screen(pilot).is_current, "for the run")
     await until_shown(pilot, "d shows what it did")
+    main = main_screen(pilot)
+    await run_checks(pilot)
+    main.panes.editor.load_text("# new\n# lines\n" + main.exercise.starter)
+    await open_device(pilot)
+    assert "▸ 2      raise NotImplementedError" in screen_text(pilot.app)
+    await pilot.press("enter")
+    await until(pilot, lambda: main.panes.editor.has_focus, "for the editor")
+    assert main.panes.editor.cursor_location[0] == 3
 
 
 async def test_during_the_first_run_it_says_that_one_is_under_way(env: AppEnv) -> None:
@@ -133,7 +137,7 @@ async def test_a_damaged_trace_is_told_or_drawn_and_breaks_nothing(env: AppEnv, 
 # Moving along the timeline
 
 
-async def test_the_cursor_goes_from_event_to_event_and_says_what_each_is(pilot: Pilot[None]) -> None:
+async def test_the_cursor_goes_from_event_to_event_and_to_launches(pilot: Pilot[None]) -> None:
     screen = await run_and_open(pilot)
     assert chart(screen).lane.name == "stream 1", "it begins at the hazard"
     await pilot.press("up")
@@ -150,10 +154,16 @@ async def test_the_cursor_goes_from_event_to_event_and_says_what_each_is(pilot: 
     assert "This is the last event in this row." in one_line(pilot)
     await pilot.press("g", "h")
     assert "This is the first event in this row." in one_line(pilot)
+    await pilot.press("down")
+    await pilot.press("up", "g", "space")
+    assert chart(screen).lane.name == "host"
+    assert "Launch of aten::mul" in one_line(pilot)
+    await pilot.press("space")
+    assert "1 of 4 in this row" in one_line(pilot)
 
 
 @pytest.mark.long
-async def test_zooming_panning_and_back_to_the_whole(pilot: Pilot[None]) -> None:
+async def test_zooming_and_panning_never_lose_the_cursor(pilot: Pilot[None]) -> None:
     screen = await run_and_open(pilot)
     whole = chart(screen).window
     await pilot.press("up", "g", "plus", "plus")
@@ -166,11 +176,7 @@ async def test_zooming_panning_and_back_to_the_whole(pilot: Pilot[None]) -> None
     assert chart(screen).window.span == 150_000, "an event takes a third"
     await pilot.press("0")
     assert chart(screen).window == whole
-
-
-@pytest.mark.long
-async def test_the_cursor_is_never_lost_outside_of_what_is_seen(pilot: Pilot[None]) -> None:
-    screen = await run_and_open(pilot)
+    await pilot.press("down")
     await pilot.press("up", "g", "z")
     for key in ("right", "right", "right", "left", "down", "G", "up", "n", "N", "plus", "n", "minus", "right"):
         await pilot.press(key)
@@ -198,15 +204,6 @@ async def test_hazards_and_waits_are_visited_in_turn_and_told_in_words(pilot: Pi
     assert "There is no hazard or wait after this." in one_line(pilot)
 
 
-async def test_space_leads_from_a_launch_to_its_work_and_back(pilot: Pilot[None]) -> None:
-    screen = await run_and_open(pilot)
-    await pilot.press("up", "g", "space")
-    assert chart(screen).lane.name == "host"
-    assert "Launch of aten::mul" in one_line(pilot)
-    await pilot.press("space")
-    assert "1 of 4 in this row" in one_line(pilot)
-
-
 @pytest.mark.long
 async def test_a_click_chooses_too(pilot: Pilot[None]) -> None:
     screen = await run_and_open(pilot)
@@ -219,27 +216,6 @@ async def test_a_click_chooses_too(pilot: Pilot[None]) -> None:
 
 
 # From there to a line
-
-
-async def test_the_line_is_mapped_to_its_place_now(pilot: Pilot[None]) -> None:
-    main = main_screen(pilot)
-    await run_checks(pilot)
-    main.panes.editor.load_text("# new\n# lines\n" + main.exercise.starter)
-    await open_device(pilot)
-    assert "▸ 2      raise NotImplementedError" in screen_text(pilot.app)
-    await pilot.press("enter")
-    await until(pilot, lambda: main.panes.editor.has_focus, "for the editor")
-    assert main.panes.editor.cursor_location[0] == 3
-
-
-async def test_what_no_line_of_the_file_caused_says_so(env: AppEnv) -> None:
-    env.client.traces = lambda request: [small_trace(file="given.py")]
-    async with env.start() as pilot:
-        screen = await run_and_open(pilot)
-        assert "Caused by given.py:2, which is not your file." in screen_text(pilot.app)
-        await pilot.press("enter")
-        await until_shown(pilot, "No line of your file caused this.")
-        assert screen.is_current
 
 
 # What it is of
@@ -335,14 +311,7 @@ async def test_times_that_nobody_knows_are_told_and_nothing_is_drawn_at_0(env: A
         assert screen.is_current
 
 
-async def test_a_call_in_which_nothing_ran_says_so(env: AppEnv) -> None:
-    env.client.traces = lambda request: [Trace()]
-    async with env.start() as pilot:
-        await run_and_open(pilot)
-        assert "No work ran on a device in this call" in one_line(pilot)
-
-
-async def test_names_from_a_trace_are_plain_text(env: AppEnv) -> None:
+async def test_calls_without_work_or_lines_say_so_and_names_are_plain_text(env: AppEnv) -> None:
     def hostile(request: GradeRequest) -> list[Trace]:
         trace = Trace()
         name = "[@click=app.quit]\x1b[31mhere[/]\n"
@@ -350,8 +319,19 @@ async def test_names_from_a_trace_are_plain_text(env: AppEnv) -> None:
         trace.add(Kind.RANGE, name, "cpu", launched=1, start=1, end=90_000, file="[b]\x1b.py", line=3)
         return [trace]
 
-    env.client.traces = hostile
     async with env.start() as pilot:
+        env.client.traces = lambda request: [Trace()]
+        await run_and_open(pilot)
+        assert "No work ran on a device in this call" in one_line(pilot)
+        await pilot.press("escape")
+        env.client.traces = lambda request: [small_trace(file="given.py")]
+        screen = await run_and_open(pilot)
+        assert "Caused by given.py:2, which is not your file." in screen_text(pilot.app)
+        await pilot.press("enter")
+        await until_shown(pilot, "No line of your file caused this.")
+        assert screen.is_current
+        await pilot.press("escape")
+        env.client.traces = hostile
         await run_and_open(pilot)
         assert "[@click=app.quit]" in screen_text(pilot.app)
         await pilot.press("up", "up")

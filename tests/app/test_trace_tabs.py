@@ -27,6 +27,7 @@ from tests.support.recorded_runs import TABS, run, see
 from tests.support.recordings import long_trace, make_recording, small_trace
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_text
 from tests.support.scripted_client import verdict
+from tests.support.tiny_course import RIGHT
 from tests.support.traces import MIB, MS, Memory
 
 
@@ -76,7 +77,7 @@ async def test_no_size_breaks_a_tab(timed: AppEnv, pilot: Pilot[None]) -> None:
     assert pilot.app.screen is screen
 
 
-async def test_memory_is_read_by_the_keys(timed: AppEnv, pilot: Pilot[None]) -> None:
+async def test_memory_is_read_by_the_keys_for_each_call(timed: AppEnv, pilot: Pilot[None]) -> None:
     await run(pilot, timed)
     await see(pilot, "memory")
     assert "At 1.53 ms, the peak: 120 MiB, line 6 took 64.0 MiB" in screen_text(pilot.app)
@@ -90,9 +91,17 @@ async def test_memory_is_read_by_the_keys(timed: AppEnv, pilot: Pilot[None]) -> 
     assert "from before the call" in screen_text(pilot.app)
     await pilot.press("p")
     await until_shown(pilot, ", the peak: 120 MiB")
+    assert "not from 0" not in screen_text(pilot.app)
+    await pilot.press("c")
+    await until_shown(pilot, "call 2 of 2")
+    await until(pilot, lambda: "peak 40.0 MiB" in screen_text(pilot.app), "for the other call")
+    assert "not from 0" not in screen_text(pilot.app), "24 of 40 MiB stay"
+    await pilot.press(str(TABS.index("hazards") + 1))
+    await until_shown(pilot, "✓ No hazards")
+    await until_shown(pilot, "✓ Every allocation succeeded.")
 
 
-async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: AppEnv, pilot: Pilot[None]) -> None:
+async def test_lines_are_ordered_by_cost_or_as_in_the_file_and_clicked(timed: AppEnv, pilot: Pilot[None]) -> None:
     await run(pilot, timed)
     screen = await see(pilot, "lines")
     tab = screen.tabs.tab
@@ -114,6 +123,10 @@ async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: AppEnv, pilot:
     await pilot.press("e")
     main.panes.editor.move_cursor((5, 0))
     await until_shown(pilot, "Line 6, both calls: 4 kernels")
+    await pilot.press("f6")
+    screen = await see(pilot, "lines")
+    await pilot.click(screen.query_one("LinesTab OptionList", OptionList), offset=(4, 1))
+    await until(pilot, lambda: main.panes.editor.cursor_location[0] == 3, "for the line")
 
 
 @pytest.mark.parametrize(("tab", "keys", "row"), [("memory", [], 5), ("lines", ["j"], 3), ("hazards", [], 6)])
@@ -137,17 +150,9 @@ async def test_advice_names_costs_and_promises_no_savings(env: AppEnv) -> None:
         assert "Saves" not in screen_text(pilot.app)
 
 
-async def test_without_a_hazard_the_tab_says_so(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await run(pilot, timed)
-    await see(pilot, "hazards")
-    await pilot.press("c")
-    await until_shown(pilot, "✓ No hazards")
-    await until_shown(pilot, "✓ Every allocation succeeded.")
-
-
 async def test_times_are_compared_with_baseline_best_and_previous(timed: AppEnv) -> None:
     async with timed.start((100, 30)) as pilot:
-        await run(pilot, timed, SOURCE_OF_ONE_STEP)
+        await run(pilot, timed, RIGHT)
         await run(pilot, timed, SOURCE_OF_THREE)
         await see(pilot, "times")
         text = screen_text(pilot.app)
@@ -164,17 +169,6 @@ async def test_times_are_compared_with_baseline_best_and_previous(timed: AppEnv)
 
 
 SOURCE_OF_THREE = "def twice(number):\n    for step in range(3):\n        pass\n    return 2 * number\n"
-SOURCE_OF_ONE_STEP = "def twice(number):\n    return 2 * number\n"
-
-
-async def test_changes_above_much_that_stays_are_seen_and_the_axis_says_so(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await run(pilot, timed)
-    await see(pilot, "memory")
-    assert "not from 0" not in screen_text(pilot.app)
-    await pilot.press("c")
-    await until_shown(pilot, "call 2 of 2")
-    await until(pilot, lambda: "peak 40.0 MiB" in screen_text(pilot.app), "for the other call")
-    assert "not from 0" not in screen_text(pilot.app), "24 of 40 MiB stay"
 
 
 def test_a_curve_that_hardly_moves_is_drawn_from_above_zero() -> None:
@@ -184,23 +178,13 @@ def test_a_curve_that_hardly_moves_is_drawn_from_above_zero() -> None:
     memory.take(900, 4, 4 * MIB)
     figures = ProcessFigures("", memory_curves(TraceArrays(memory.trace)), (), (), (), True)
     tab = MemoryTab()
+    assert "Reading" in str(tab.render())
     tab.show(view_with(figures))
     lines = str(tab.render()).splitlines()
     axis = next(number for number, line in enumerate(lines) if "≈" in line)
     assert "998 MiB" in lines[axis]
     assert any("not from 0" in line for line in lines)
     assert " " not in lines[axis - 1].partition("┤")[2].rstrip(), "what stays is seen too"
-
-
-async def test_a_tab_that_is_not_read_yet_says_so() -> None:
-    assert "Reading" in str(MemoryTab().render())
-
-
-async def test_the_list_of_lines_can_be_clicked(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await run(pilot, timed)
-    screen = await see(pilot, "lines")
-    await pilot.click(screen.query_one("LinesTab OptionList", OptionList), offset=(4, 1))
-    await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 3, "for the line")
 
 
 async def test_the_chosen_line_is_visible_from_its_start(timed: AppEnv) -> None:
@@ -234,7 +218,7 @@ def test_the_limit_is_read_from_the_checks_own_sentence(at_most: float, limit: f
     assert limit_of("The values agree with the CPU's") is None
 
 
-def test_times_stand_on_one_scale_with_the_limit_and_the_floor(tmp_path: Path) -> None:
+def test_times_of_equal_kinds_stand_on_one_scale_with_limit_and_floor(tmp_path: Path) -> None:
     view = view_of(tmp_path)
     elapsed, baseline = view.run.elapsed_ns, sum(call.elapsed_ns for call in view.run.baselines[0].calls)
     view = replace(view, verdicts=(replace(verdict("speed"), sentence=describe_limit(0.5)),))
@@ -244,9 +228,6 @@ def test_times_stand_on_one_scale_with_the_limit_and_the_floor(tmp_path: Path) -
     assert bars["baseline.py"].time_ns == baseline == 4 * elapsed
     assert bars["allowed"].time_ns == baseline // 2
     assert bars["the floor"].time_ns == view.run.floor_ns
-
-
-def test_other_attempts_with_other_inputs_are_told_apart(tmp_path: Path) -> None:
     view, other = view_of(tmp_path), view_of(tmp_path, factor=2)
     (call,) = other.recording.runs[0].calls
     moved = replace(other.recording, runs=(replace(other.run, calls=(replace(call, words="with number=9"),)),))
@@ -254,17 +235,11 @@ def test_other_attempts_with_other_inputs_are_told_apart(tmp_path: Path) -> None
     bars = roles(view)
     assert bars["best"].note == "0.50 × baseline.py"
     assert bars["before"].note == "0.50 × baseline.py, with other inputs"
-
-
-def test_modelled_and_measured_times_are_never_on_one_scale(tmp_path: Path) -> None:
     view, real = view_of(tmp_path), view_of(tmp_path, factor=3, device="cuda:0, NVIDIA H200")
     view = replace(view, others=(Other("best", "1", real),))
     assert "best" not in roles(view)
     assert all_bars(real)[0].heading == "The call, measured"
     assert all_bars(view)[0].heading == "The call, modelled"
-
-
-def test_what_was_timed_in_pairs_is_shown_with_its_spread(tmp_path: Path) -> None:
     timing = Timing(
         Status.PASSED, "", 0.81, 0.79, 0.84, Spread(2e-3, 1.9e-3, 2.2e-3), Spread(2.5e-3, 2.5e-3, 2.5e-3), 12, 10
     )
@@ -278,14 +253,10 @@ def test_what_was_timed_in_pairs_is_shown_with_its_spread(tmp_path: Path) -> Non
     assert allowed.time_ns == 1.25 * 2.5 * MS
 
 
-def test_a_run_without_times_has_no_bars(tmp_path: Path) -> None:
+def test_runs_without_times_or_device_work_have_no_bars(tmp_path: Path) -> None:
     view = view_of(tmp_path)
     runs = (replace(view.run, times=""),)
     assert all_bars(replace(view, recording=replace(view.recording, runs=runs))) == ()
-
-
-def test_a_run_without_device_work_shows_words_instead_of_bars(tmp_path: Path) -> None:
-    view = view_of(tmp_path)
     calls = tuple(replace(view.run.calls[0], words=f"call {number} of 2", elapsed_ns=0) for number in (1, 2))
     runs = (replace(view.run, calls=calls),)
     view = replace(view, recording=replace(view.recording, runs=runs))
@@ -314,9 +285,6 @@ def test_lines_are_paired_by_their_text_wherever_they_stand() -> None:
         ("z = 2", 4, None, 10),
     ]
     assert pairs[0].words == "3 kernels fewer"
-
-
-def test_what_only_one_has_is_counted_against_none() -> None:
     (pair,) = line_pairs(["x.item()"], [cost(1, 0, kernels=0, waits=3, copies=1)], [], [])
     assert pair.words == "1 copy more, 3 waits more"
 

@@ -173,7 +173,7 @@ async def test_keys_do_what_they_do_in_vim(pilot: Pilot[None]) -> None:
     assert wrong == []
 
 
-async def test_the_status_line_names_the_mode_and_esc_leaves_the_editor_from_normal_only(env: AppEnv) -> None:
+async def test_modes_find_and_esc_are_those_of_vim(env: AppEnv) -> None:
     write("vim = true\n")
     async with env.start() as pilot:
         await until(pilot, lambda: main_screen(pilot).panes.editor.vim is not None, "for the setting")
@@ -193,11 +193,6 @@ async def test_the_status_line_names_the_mode_and_esc_leaves_the_editor_from_nor
         await pilot.press("escape")
         await until(pilot, lambda: main_screen(pilot).panes.current is Pane.TASK, "for the task")
         assert "NORMAL" not in screen_text(pilot.app)
-
-
-async def test_find_is_the_find_bar_and_n_goes_on_after_it_is_closed(env: AppEnv) -> None:
-    write("vim = true\n")
-    async with env.start() as pilot:
         editor = await edit(pilot, "one\ntwo\none\none\n")
         await pilot.press("n")
         await until_shown(pilot, "Nothing to find yet")

@@ -173,7 +173,7 @@ def test_nothing_else_is_reported(slug: str, subjects: dict[str, Subject]) -> No
     assert len(different) == len(MISTAKES[slug][1])
 
 
-def test_an_exercise_without_mistakes_is_green(subjects: dict[str, Subject]) -> None:
+def test_an_exercise_without_mistakes_is_green_and_survivors_are_counted(subjects: dict[str, Subject]) -> None:
     subject = subjects["excused"]
     assert titles(subject) == []
     assert subject.gradings > 20
@@ -182,9 +182,6 @@ def test_an_exercise_without_mistakes_is_green(subjects: dict[str, Subject]) -> 
         {"kept": 1, "of": 1},
         {"kept": 4, "of": 4, "not_applicable": 0},
     )
-
-
-def test_submissions_and_survivors_are_counted(subjects: dict[str, Subject]) -> None:
     assert subjects["never"].mutants.total == 0, "mutants of a solution that does not pass say nothing"
     several = subjects["several"]
     assert (several.counted("right"), several.counted("wrong")) == (
@@ -257,7 +254,7 @@ def test_a_check_that_does_not_apply_is_a_number_of_its_own() -> None:
     assert subject.counted("right") == {"kept": 1, "of": 1}
 
 
-def test_a_solution_that_takes_over_half_of_its_limit_is_noted(subjects: dict[str, Subject]) -> None:
+def test_slow_solutions_examples_and_missing_files_are_reported(subjects: dict[str, Subject]) -> None:
     exercise, report = subjects["excused"].exercise, subjects["excused"].solution
     assert exercise is not None
     assert report is not None
@@ -266,22 +263,16 @@ def test_a_solution_that_takes_over_half_of_its_limit_is_noted(subjects: dict[st
     (fault,) = judge(replace(report, elapsed_s=7.0, waited_s=1.0))
     assert (fault.key, fault.is_note) == ("limits.wall_s", True)
     assert "6.0 s" in fault.problem
-
-
-def test_examples_of_a_lesson_that_raise_or_print_something_else_are_reported(subjects: dict[str, Subject]) -> None:
     lesson = subjects["lesson"]
     printed, raised = titles(lesson)
     assert printed.startswith(f"{lesson.folder}:30: ")
     assert raised.startswith(f"{lesson.folder}:72: the example raises RuntimeError: ")
     assert lesson.problems[0].details == ("the text says:", "  cpu cuda:1", "it prints:", "  cpu cuda:0")
-
-
-def test_missing_files_are_reported_with_the_other_problems(subjects: dict[str, Subject]) -> None:
     missing = [fault for name, subject in subjects.items() if "99_missing" in name for fault in subject.problems]
     assert {fault.file.name for fault in missing} >= {"exercise.toml", "task.md", "wrong"}
 
 
-def test_examples_run_on_as_many_gpus_as_the_lesson_says(tmp_path: Path) -> None:
+def test_examples_run_on_as_many_gpus_as_the_lesson_says_and_may_not_end_the_program(tmp_path: Path) -> None:
     course = tmp_path / "course"
     lesson = skeleton(course, "first").parent
     text = (lesson / "lesson.md").read_text()
@@ -293,6 +284,10 @@ def test_examples_run_on_as_many_gpus_as_the_lesson_says(tmp_path: Path) -> None
     (lesson / "lesson.toml").write_text('title = "Two"\nsummary = "Two."\ngpus = 2\n')
     (loaded,) = load_course(course).lessons
     assert list(example_problems(loaded, station)) == []
+    (lesson / "lesson.md").write_text(text.replace("import torch\n", "raise SystemExit(3)\n", 1))
+    (loaded,) = load_course(course).lessons
+    (fault,) = example_problems(loaded, station)
+    assert fault.problem.endswith("exit status 3")
 
 
 def test_a_single_exercise_is_verified_without_mutants(tmp_path: Path) -> None:
@@ -322,26 +317,6 @@ def test_checks_that_never_end_or_end_the_program_are_reported(
     assert subject.gradings == 0
 
 
-def test_examples_that_end_the_program_are_reported(tmp_path: Path) -> None:
-    lesson = skeleton(tmp_path / "course", "first").parent
-    text = (lesson / "lesson.md").read_text()
-    (lesson / "lesson.md").write_text(text.replace("import torch\n", "raise SystemExit(3)\n", 1))
-    (loaded,) = load_course(tmp_path / "course").lessons
-    (fault,) = example_problems(loaded, JudgePool())
-    assert fault.problem.endswith("exit status 3")
-
-
-def test_an_exception_of_a_job_ends_all_of_them() -> None:
-    def breaks(station: JudgePool) -> list[Job]:
-        raise ZeroDivisionError
-
-    def gives(station: JudgePool) -> list[Job]:
-        return [Job((1,), breaks), Job((2,), gives)]
-
-    with pytest.raises(ZeroDivisionError):
-        do_all([Job((0,), gives)], 2)
-
-
 def test_jobs_are_done_in_their_order() -> None:
     done: list[int] = []
 
@@ -354,3 +329,12 @@ def test_jobs_are_done_in_their_order() -> None:
 
     do_all([work(2), work(1)], 1)
     assert done == [1, 2, 3, 4]
+
+    def breaks(station: JudgePool) -> list[Job]:
+        raise ZeroDivisionError
+
+    def gives(station: JudgePool) -> list[Job]:
+        return [Job((1,), breaks), Job((2,), gives)]
+
+    with pytest.raises(ZeroDivisionError):
+        do_all([Job((0,), gives)], 2)

@@ -113,28 +113,16 @@ def test_valid_links_and_mentions_are_accepted(course: Path) -> None:
 FENCED = "# Title\n\n```python\nprint(1)\n```\n\nprose\n"
 
 
-def test_fenced_blocks_are_code_including_fences() -> None:
+def test_texts_have_code_widths_links_mentions_and_anchors() -> None:
     assert [line.number for line in lint.lines_of(FENCED) if line.is_code] == [3, 4, 5]
-
-
-def test_code_has_74_columns_and_prose_80() -> None:
     text = f"{'x' * 80}\n{'x' * 81}\n```\n{'y' * 74}\n{'y' * 75}\n```\n{'z' * 80}\n"
     source = f"{'y' * 74}\n```\n{'y' * 75}\n"
     for lines, numbers in ((lint.lines_of(text), [2, 5]), (lint.code_lines_of(source), [3])):
         assert [fault.line for fault in lint.width_problems(Path("task.md"), lines)] == numbers
-
-
-def test_links_are_found_outside_of_code() -> None:
     text = "see [it](a.md) and [that](b.md#two)\n    x[0](c)\n`y[0](d)`\n```\n[e](e)\n```\n"
     assert list(lint.links(text)) == [(1, "a.md"), (1, "b.md#two")]
-
-
-def test_numbered_exercises_and_lessons_are_found() -> None:
     text = "Exercise 2.1 and lesson 4.\nTorch 2.9, lessons 3 and so on.\n"
     assert list(lint.mentions(text)) == [(1, "exercise", "2.1"), (1, "lesson", "4"), (2, "lesson", "3")]
-
-
-def test_an_anchor_is_a_heading_in_lower_case_with_hyphens() -> None:
     assert lint.anchors("# Big `Title`\n## See it, now!\ntext\n") == {"big-title", "see-it-now"}
     assert lint.headings("# No\n## The trap\n```\n## code\n```\n") == ("The trap",)
 
@@ -145,9 +133,6 @@ def test_statements_exclude_signatures_docstrings_and_the_script() -> None:
         'if __name__ == "__main__":\n    print(f(1))\n'
     )
     assert lint.statements_of(source) == ["y = (", "x", ")", "return y"]
-
-
-def test_arguments_are_those_of_the_named_function() -> None:
     source = "def g(a):\n    pass\n\n\ndef f(a, /, b, *c, d=1, **e):\n    pass\n"
     assert lint.arguments_of(source, "f") == ("a", "b", "c", "d", "e")
     assert lint.arguments_of(source, "h") is None

@@ -127,18 +127,17 @@ def test_these_lines_have_no_mutants(line: str) -> None:
     assert changes(line) == {}
 
 
-def test_scripts_annotations_and_docstrings_have_no_mutants() -> None:
-    source = 'import torch\n\n\ndef f(x: "cuda" = 1) -> "cuda:0":\n    "cuda"\n    x.to_list()\n\n\n'
-    assert mutants_of(source + 'if __name__ == "__main__":\n    print(f(1).to("cuda"))\n') == ()
-
-
-def test_a_decorator_is_dropped() -> None:
+def test_decorators_have_mutants_but_no_scripts_annotations_and_docstrings() -> None:
     (mutant,) = mutants_of("import torch\n\n\n@torch.no_grad()\ndef f(x):\n    pass\n")
     assert (mutant.line, mutant.change) == (4, "drop @torch.no_grad()")
     assert mutant.source.splitlines()[3] == "@(lambda function: function)"
+    source = 'import torch\n\n\ndef f(x: "cuda" = 1) -> "cuda:0":\n    "cuda"\n    x.to_list()\n\n\n'
+    assert mutants_of(source + 'if __name__ == "__main__":\n    print(f(1).to("cuda"))\n') == ()
+    with pytest.raises(SyntaxError):
+        Text("def f(:\n")
 
 
-def test_lines_keep_their_numbers() -> None:
+def test_mutants_keep_line_numbers_and_change_one_line() -> None:
     source = HEAD + (
         "    batch = batch.to(\n        device,\n        non_blocking=True,\n    )\n"
         "    with torch.cuda.stream(\n        stream\n    ):\n        batch.record_stream(\n            stream)\n"
@@ -149,25 +148,6 @@ def test_lines_keep_their_numbers() -> None:
     for mutant in mutants:
         assert mutant.source.splitlines()[-1].startswith("    return "), mutant
         assert len(mutant.source.splitlines()) == len(source.splitlines()), mutant
-
-
-def test_columns_are_counted_in_bytes() -> None:
-    mutants = changes("words = '…×…'; batch = batch.to(device)  # …")
-    assert mutants["drop .to(device) of batch"] == "words = '…×…'; batch = (batch)  # …"
-
-
-def test_each_block_has_at_most_two_waits() -> None:
-    lines = ("a = batch @ weights", "b = a @ weights", "c = b @ weights", "for _ in x:", "    d = c @ c")
-    waits = [change for change in changes(*lines) if change.startswith("wait")]
-    assert waits == ["wait for b: b.cpu()", "wait for c: c.cpu()", "wait for d: d.cpu()"]
-
-
-def test_a_wait_is_on_the_last_line_of_its_statement() -> None:
-    (wait,) = [mutant for mutant in mutants_of(HEAD + "    c = (\n        a @ b\n    )\n") if mutant.adds == "cpu"]
-    assert wait.source.splitlines()[wait.line - 1] == "    ); c.cpu()"
-
-
-def test_every_mutant_of_the_course_is_python_with_one_line_changed() -> None:
     from tests.support.shipped_course import COURSE
 
     for exercise in COURSE.exercises:
@@ -180,6 +160,11 @@ def test_every_mutant_of_the_course_is_python_with_one_line_changed() -> None:
             assert "\n" not in mutant.change
 
 
-def test_a_source_that_is_not_python_is_refused() -> None:
-    with pytest.raises(SyntaxError):
-        Text("def f(:\n")
+def test_columns_are_bytes_and_each_block_has_two_waits() -> None:
+    mutants = changes("words = '…×…'; batch = batch.to(device)  # …")
+    assert mutants["drop .to(device) of batch"] == "words = '…×…'; batch = (batch)  # …"
+    lines = ("a = batch @ weights", "b = a @ weights", "c = b @ weights", "for _ in x:", "    d = c @ c")
+    waits = [change for change in changes(*lines) if change.startswith("wait")]
+    assert waits == ["wait for b: b.cpu()", "wait for c: c.cpu()", "wait for d: d.cpu()"]
+    (wait,) = [mutant for mutant in mutants_of(HEAD + "    c = (\n        a @ b\n    )\n") if mutant.adds == "cpu"]
+    assert wait.source.splitlines()[wait.line - 1] == "    ); c.cpu()"

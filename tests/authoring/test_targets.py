@@ -24,8 +24,10 @@ def named(course: Path, *words: str) -> list[tuple[list[int], list[str]]]:
     ]
 
 
-def test_without_words_the_target_is_the_whole_course(course: Path) -> None:
+def test_without_words_the_target_is_the_whole_course_and_several_are_one(course: Path, tmp_path: Path) -> None:
     assert named(course) == [([1, 2], ["1.1", "1.2", "2.1", "2.2"])]
+    other = write_course(tmp_path / "other", exercises=1)
+    assert named(course, "2.2", "1", str(other / "01_lesson_1")) == [([1], ["1.1", "1.2", "2.2"]), ([1], ["1.1"])]
 
 
 @pytest.mark.parametrize(
@@ -58,27 +60,17 @@ def test_a_path_names_its_own_course(course: Path, tmp_path: Path, path: str, ex
     assert named(other, str(course / path)) == [expected]
 
 
-def test_several_words_of_one_course_are_one_target(course: Path, tmp_path: Path) -> None:
-    other = write_course(tmp_path / "other", exercises=1)
-    assert named(course, "2.2", "1", str(other / "01_lesson_1")) == [([1], ["1.1", "1.2", "2.2"]), ([1], ["1.1"])]
-
-
-def test_only_problems_of_the_named_part_are_reported(course: Path) -> None:
+def test_only_problems_of_the_named_part_are_reported_and_unknown_words_refused(course: Path) -> None:
     for broken in ("01_twice_1_1", "02_twice_1_2"):
         (course / "01_lesson_1" / broken / "task.md").unlink()
     (targets,) = targets_of(course, [str(course / "01_lesson_1" / "02_twice_1_2")])
     assert targets.exercises == ()
     (problem,) = targets.problems
     assert problem.title.endswith("02_twice_1_2/task.md: the file is missing")
-
-
-def test_a_missing_manifest_is_a_problem(course: Path) -> None:
     folder = course / "01_lesson_1" / "02_twice_1_2"
     (folder / "exercise.toml").unlink()
+    (folder / "task.md").write_text("")
     (targets,) = targets_of(course, [str(folder)])
     assert [problem.title for problem in targets.problems] == [f"{folder}/exercise.toml: the file is missing"]
-
-
-def test_an_unknown_word_is_a_usage_error(course: Path) -> None:
     with pytest.raises(UsageError, match="no exercise called 'twise'"):
         targets_of(course, ["twise"])

@@ -130,15 +130,12 @@ def test_numbers_and_harmless_platform_cells_stay() -> None:
     assert (number(1e21), number(1 / 3), number(0.0)) == ("1000000000000000000000", "0.333333", "0")
 
 
-def test_the_wide_table_has_a_row_for_each_student() -> None:
+def test_tables_have_rows_for_students_or_checks_and_json_open_marks() -> None:
     assert rows(wide(book())) == [
         [*WIDE, EXERCISE, OTHER],
         ["ada", "Ada Lovelace", "ada@example.org", "", "4.7", "4.7", "9", "0", "0", "", "2.7", "2"],
         ["grace", "Grace Hopper", "grace@example.org", "", "open", "1", "9", "1", "0", "", "open", "0"],
     ]
-
-
-def test_the_long_table_has_a_row_for_each_check() -> None:
     table = [dict(zip(LONG, row, strict=True)) for row in rows(long(book()))[1:]]
     ada = [row for row in table if (row["student"], row["exercise"]) == ("ada", EXERCISE)]
     assert [(row["check"], row["check_points"], row["hidden"]) for row in ada] == [
@@ -155,9 +152,15 @@ def test_the_long_table_has_a_row_for_each_check() -> None:
     assert (nothing["standing"], nothing["mark"], nothing["check"]) == ("not handed in", "0", "")
     grace = next(row for row in table if (row["student"], row["exercise"]) == ("grace", EXERCISE))
     assert (grace["mark"], grace["so_far"], grace["standing"]) == ("", "1", "open")
+    data = json.loads(json.dumps(as_json(book())))
+    ada, grace = data["students"]
+    assert (ada["points"], ada["so_far"], grace["points"], grace["so_far"]) == (4.7, 4.7, None, 1)
+    assert [mark["mark"] for mark in grace["marks"]] == [None, 0]
+    hidden = [check["check"] for exercise in data["exercises"] for check in exercise["checks"] if check["hidden"]]
+    assert hidden == ["parity"]
 
 
-def test_gradescope_gets_each_check_and_hides_hidden_ones() -> None:
+def test_gradescope_gets_checks_times_and_tags_and_hides_hidden_ones() -> None:
     files, notices = gradescope(book())
     assert list(files) == ["ada/results.json", "grace/results.json"]
     assert files["grace/results.json"] is None
@@ -175,16 +178,13 @@ def test_gradescope_gets_each_check_and_hides_hidden_ones() -> None:
     assert {test["visibility"] for test in results["tests"]} == {"visible", "hidden"}
     assert MORE_CHECKS in results["output"]
     assert "10 per cent" in results["output"]
-
-
-def test_gradescope_gets_times_tags_and_checks_to_show_after_the_due_date() -> None:
     speed = verdict("speed", measured="0.81 × the baseline: 10 μs against 12 μs")
     fast = report(verdict("placement"), speed)
     wrong = report(verdict("parity", Status.FAILED), speed)
-    files = [Upload("ada", fast), Upload("grace", wrong)]
+    uploads = [Upload("ada", fast), Upload("grace", wrong)]
     by_rules = {}
     for name, rules in {"seen": Rules(hidden_until_due=("placement",)), "private": Rules(hidden=("speed",))}.items():
-        texts, _ = gradescope(gradebook(files, rules))
+        texts, _ = gradescope(gradebook(uploads, rules))
         by_rules[name] = {student: json.loads(text or "") for student, text in texts.items()}
     ada, grace = by_rules["seen"].values()
     assert [(entry["value"], entry["order"]) for entry in ada["leaderboard"]] == [(0.81, "asc")]
@@ -223,7 +223,7 @@ def test_junit_has_a_case_for_each_check() -> None:
     assert [[each.tag for each in case] for case in ada] == [["failure"], ["skipped"], []]
 
 
-def test_canvas_without_a_roster_uses_platform_numbers() -> None:
+def test_canvas_uses_platform_numbers_or_the_columns_of_a_roster(tmp_path: Path) -> None:
     text, notices = canvas(book())
     assert text.splitlines() == [
         f"Student,ID,SIS User ID,SIS Login ID,Section,{EXERCISE},{OTHER}",
@@ -234,9 +234,6 @@ def test_canvas_without_a_roster_uses_platform_numbers() -> None:
     assert notices == []
     _, notices = canvas(gradebook([Upload("kim", points(1, 1))]))
     assert ["kim" in notice.title for notice in notices] == [True]
-
-
-def test_canvas_with_a_roster_keeps_its_columns_and_open_marks(tmp_path: Path) -> None:
     roster = tmp_path / "roster.csv"
     roster.write_text(
         "\ufeffStudent,ID,SIS User ID,SIS Login ID,Integration ID,Section,hidden_syncs (77),Essay (78),Final Score\n"
@@ -261,7 +258,7 @@ def test_canvas_with_a_roster_keeps_its_columns_and_open_marks(tmp_path: Path) -
         canvas(book(), roster)
 
 
-def test_a_roster_with_semicolons_and_odd_names_is_read(tmp_path: Path) -> None:
+def test_odd_rosters_and_chosen_names_give_nobody_anothers_mark(tmp_path: Path) -> None:
     roster = tmp_path / "roster.csv"
     roster.write_text(
         'Student;ID;Section;hidden_syncs (77);"Essay: a, b, c, d, e, f, g (78)"\n'
@@ -273,22 +270,14 @@ def test_a_roster_with_semicolons_and_odd_names_is_read(tmp_path: Path) -> None:
     text, notices = canvas(book_of_one, roster)
     assert rows(text, ";")[1:] == [["    Points Possible", "", "", "7"], ["Ada Lovelace", "00501", "A", "1"]]
     assert "1 student" in notices[-1].title
-
-
-def test_a_chosen_name_gets_no_other_students_mark(tmp_path: Path) -> None:
-    """In `folders`, students choose the name in their zips."""
+    # In `folders`, students choose the name in their zips.
     made = gradebook(
         [Upload("mal", points(1, 2)), Upload("Kim Roe", points(2, 2))], students=[Student("mal", "Kim Roe")]
     )
-    roster = tmp_path / "roster.csv"
     roster.write_text(f"Student,ID,Section,{EXERCISE} (77)\nKim Roe,501,A,\n")
     text, notices = canvas(made, roster)
     assert rows(text)[2:] == [["Kim Roe", "501", "A", "2"]]
     assert any("mal" in notice.title for notice in notices)
-
-
-def test_canvas_warns_about_different_points(tmp_path: Path) -> None:
-    roster = tmp_path / "roster.csv"
     roster.write_text("Student,ID,Section,hidden_syncs (77)\n    Points Possible,,,10\nAda Lovelace,501,A,\n")
     _, notices = canvas(book(), roster)
     assert any(repr(EXERCISE) in notice.title for notice in notices)
@@ -320,15 +309,6 @@ def test_moodle_gets_final_totals(tmp_path: Path) -> None:
     worksheet.write_text(header + "Participant 501,Ada,,Submitted,,100.00,-,\n")
     with pytest.raises(UsageError, match=r"100\.00"):
         moodle(book(), worksheet)
-
-
-def test_json_has_no_points_for_an_open_mark() -> None:
-    data = json.loads(json.dumps(as_json(book())))
-    ada, grace = data["students"]
-    assert (ada["points"], ada["so_far"], grace["points"], grace["so_far"]) == (4.7, 4.7, None, 1)
-    assert [mark["mark"] for mark in grace["marks"]] == [None, 0]
-    hidden = [check["check"] for exercise in data["exercises"] for check in exercise["checks"] if check["hidden"]]
-    assert hidden == ["parity"]
 
 
 @given(st.lists(TEXTS | st.sampled_from(["kim", "con", "a.", "..", "a/b", "a b"]), unique_by=str.casefold, max_size=6))

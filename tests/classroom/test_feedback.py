@@ -50,7 +50,7 @@ def with_secret(status: Status, *seen: Verdict, **more: object) -> Report:
     return replace(made, runs=(RUN,))
 
 
-def test_feedback_is_the_same_for_any_result_of_a_hidden_check() -> None:
+def test_feedback_says_nothing_of_hidden_checks_and_what_they_stopped() -> None:
     texts = {kims(with_secret(status)) for status in (Status.PASSED, Status.FAILED, Status.TOO_SLOW, Status.NOT_RUN)}
     assert len(texts) == 1
     text = texts.pop()
@@ -63,9 +63,6 @@ def test_feedback_is_the_same_for_any_result_of_a_hidden_check() -> None:
     ]
     assert right[0] == right[1]
     assert "✓ All " in right[0]
-
-
-def test_a_check_that_a_hidden_one_may_have_stopped_or_held_back_is_not_shown() -> None:
     waiting = verdict("parity", Status.NOT_RUN)
     for first in (verdict("loads"), verdict("structure", Status.FAILED)):
         text = kims(with_secret(Status.FAILED, first, waiting))
@@ -77,9 +74,6 @@ def test_a_check_that_a_hidden_one_may_have_stopped_or_held_back_is_not_shown() 
     assert "placement" not in kims(with_secret(Status.FAILED, *held))
     shown = kims(report(*held, verdict("parity", Status.FAILED)), Rules())
     assert "○ held back: placement" in shown
-
-
-def test_hidden_own_checks_hide_how_the_run_ended() -> None:
     hiding = Rules(exercises=MappingProxyType({EXERCISE: ExerciseRules(hidden=("runs",))}))
     broke = (verdict("runs", Status.FAILED, of=0), verdict("parity", Status.NOT_RUN))
     texts = {kims(report_of(EXERCISE, each, broke), hiding) for each in (Outcome.CRASHED, Outcome.TIMEOUT)}
@@ -88,7 +82,7 @@ def test_hidden_own_checks_hide_how_the_run_ended() -> None:
     assert "✗ Took too long: " in shown
 
 
-def test_an_open_mark_gives_no_details() -> None:
+def test_an_open_mark_gives_no_details_and_gradescope_no_more_than_feedback() -> None:
     passing = (verdict("loads"), verdict("parity"))
     suspicious = report(*passing, verdict("secret"), suspicions=("line 3 reaches for gpututor",))
     texts = {
@@ -105,6 +99,14 @@ def test_an_open_mark_gives_no_details() -> None:
     assert NO_MARK_YET in broken
     for word in ("needs review", "G!", "W!", "M!", "KeyError", "internal"):
         assert word not in review + broken
+    book = gradebook(
+        [Upload("kim", with_secret(Status.FAILED, verdict("loads"), verdict("parity", Status.NOT_RUN)))], HIDING
+    )
+    results = gradescope(book)[0]["kim/results.json"]
+    assert results is not None
+    assert results.count('"visibility": "hidden"') == 2
+    mark = book.students[0].marks[0]
+    assert [check.check for check in student_view(mark, book.exercises[0], HIDING).checks] == ["loads"]
 
 
 def test_feedback_has_findings_output_hints_and_penalties() -> None:
@@ -132,9 +134,6 @@ def test_times_are_in_the_time_zone_of_the_due_date() -> None:
     assert re.findall(r"\S+ \S+\+01:00", text) == ["2026-03-03 11:10:00+01:00", "2026-03-02 23:59:00+01:00"]
     assert ", 2026-03-03 10:10:00+00:00\n" in kims(report(*SEEN), Rules(), submitted_at="2026-03-03T10:10:00+00:00")
     assert "due" not in kims(report(*SEEN), Rules(due=due))
-
-
-def test_output_is_bounded() -> None:
     long = replace(report(verdict("parity")), runs=(replace(RUN, output="x\n" * 100_000, traceback=""),))
     text = kims(long, Rules())
     assert len(text) < 1000
@@ -179,17 +178,6 @@ def test_no_text_becomes_markup(text: str) -> None:
 def test_no_hostile_text_becomes_markup(text: str) -> None:
     assert shape(hostile(text)) == shape(hostile("x"))
     assert "\u202e" not in hostile(text)
-
-
-def test_gradescope_gets_no_more_than_feedback() -> None:
-    book = gradebook(
-        [Upload("kim", with_secret(Status.FAILED, verdict("loads"), verdict("parity", Status.NOT_RUN)))], HIDING
-    )
-    text = gradescope(book)[0]["kim/results.json"]
-    assert text is not None
-    assert text.count('"visibility": "hidden"') == 2
-    mark = book.students[0].marks[0]
-    assert [check.check for check in student_view(mark, book.exercises[0], HIDING).checks] == ["loads"]
 
 
 def test_feedback_writes_a_file_for_each_student(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ def standings(book: Gradebook) -> list[tuple[str, str, MarkStatus, float | None]
     ]
 
 
-def test_the_gradebook_has_all_marks_of_the_journal(folder: ClassFolder) -> None:
+def test_the_gradebook_has_all_marks_and_one_warning_of_broken_failures(folder: ClassFolder) -> None:
     book = make_gradebook(folder, Rules())
     assert [(each.exercise, each.label, each.title) for each in book.exercises] == [
         (OTHER, "5.1", "One big copy"),
@@ -71,6 +71,11 @@ def test_the_gradebook_has_all_marks_of_the_journal(folder: ClassFolder) -> None
     write_failures(folder, [JobFailure(_key(folder, 2), 3, "The worker ended.")])
     lee = make_gradebook(folder, Rules()).student("lee").mark_of(OTHER)
     assert "The worker ended." in lee.reason
+    for text in ("{", "{}", '[{"key": 1}]', "[" * 100_000):
+        folder.failures_file.write_text(text)
+        book = make_gradebook(folder, Rules())
+        assert [notice.title.startswith(str(folder.failures_file)) for notice in book.notices] == [True]
+        assert book.student("kim").mark_of(EXERCISE).mark is not None
 
 
 def test_a_broken_journal_entry_is_one_warning(folder: ClassFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,22 +88,6 @@ def test_a_broken_journal_entry_is_one_warning(folder: ClassFolder, capsys: pyte
     assert book.student("lee").mark_of(OTHER).mark == 1
     assert main(["classroom", "report", str(folder.folder)]) == 0
     assert str(broken) in capsys.readouterr().err
-
-
-def test_a_broken_failures_file_is_one_warning(folder: ClassFolder) -> None:
-    for text in ("{", "{}", '[{"key": 1}]', "[" * 100_000):
-        folder.failures_file.write_text(text)
-        book = make_gradebook(folder, Rules())
-        assert [notice.title.startswith(str(folder.failures_file)) for notice in book.notices] == [True]
-        assert book.student("kim").mark_of(EXERCISE).mark is not None
-
-
-def test_without_the_course_exercises_are_named_by_keys(folder: ClassFolder) -> None:
-    folder.write_class(replace(folder.read_class(), course="/gone"))
-    book = make_gradebook(folder, Rules())
-    assert [(each.label, each.title) for each in book.exercises] == [("", EXERCISE), ("", OTHER)]
-    assert ["/gone" in notice.title for notice in book.notices] == [True]
-    assert make_gradebook(folder, Rules(), COURSE.folder).exercises[0].label == "5.1"
 
 
 def test_an_ungraded_exercise_has_the_points_of_the_course(
@@ -143,7 +132,7 @@ def test_a_misplaced_file_is_named_where_a_submission_is_missing(folder: ClassFo
     ]
 
 
-def test_a_summary_counts_the_attempts_that_count() -> None:
+def test_a_summary_counts_attempts_that_count_with_names_and_ratios() -> None:
     files = [Upload("a", points(0, 4)), Upload("b", points(4, 4)), Upload("b", points(1, 4)), Upload("c", points(2, 4))]
     files += [Upload("d", report(verdict("parity"), verdict("speed", Status.INCONCLUSIVE))), Upload("e", None)]
     summary = gradebook(files, students=[Student("f")]).exercises[0]
@@ -157,14 +146,9 @@ def test_a_summary_counts_the_attempts_that_count() -> None:
     first = summary.checks[0]
     assert (first.check, first.passed, first.failed, first.open) == ("syncs", 1, 2, 0)
     assert summary.checks[-1].check in ("placement", "speed")
-
-
-def timed(words: str, status: Status = Status.PASSED, times: str = "modelled") -> Report:
-    run = RunSummary("one GPU", "cuda:0, virtual T4", True, times=times)  # type: ignore[arg-type]
-    return replace(report(verdict("speed", status, measured=words), verdict("memory", measured="3 MiB")), runs=(run,))
-
-
-def test_timings_are_the_ratios_of_speed_checks() -> None:
+    files = [Upload("24", points(1, 2)), Upload("25", points(2, 2)), Upload("kim", points(2, 2))]
+    lines = list(lines_of(gradebook(files, students=[Student("24", "Kim Roe"), Student("kim", "kim")]), 80))
+    assert [line.split("  ")[0] for line in lines[-3:]] == ["24 (Kim Roe)", "25", "kim"]
     files = [
         Upload("kim", timed("1.50 × the baseline: 3 ms against 2 ms, modelled", Status.TOO_SLOW)),
         Upload("lee", timed("0.5 × the baseline (0.4 to 0.6 in the middle half of 9 pairs): …", times="measured")),
@@ -175,6 +159,11 @@ def test_timings_are_the_ratios_of_speed_checks() -> None:
         ("lee", 0.5, Status.PASSED, True),
         ("kim", 1.5, Status.TOO_SLOW, False),
     ]
+
+
+def timed(words: str, status: Status = Status.PASSED, times: str = "modelled") -> Report:
+    run = RunSummary("one GPU", "cuda:0, virtual T4", True, times=times)  # type: ignore[arg-type]
+    return replace(report(verdict("speed", status, measured=words), verdict("memory", measured="3 MiB")), runs=(run,))
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 140])
@@ -190,18 +179,17 @@ def test_the_table_fits_the_width(width: int) -> None:
     assert any(line.startswith("名前") and "…" in line for line in lines)
 
 
-def test_the_table_has_names_next_to_platform_numbers() -> None:
-    files = [Upload("24", points(1, 2)), Upload("25", points(2, 2)), Upload("kim", points(2, 2))]
-    lines = list(lines_of(gradebook(files, students=[Student("24", "Kim Roe"), Student("kim", "kim")]), 80))
-    assert [line.split("  ")[0] for line in lines[-3:]] == ["24 (Kim Roe)", "25", "kim"]
-
-
-def test_the_table_has_a_word_for_each_missing_mark(folder: ClassFolder) -> None:
+def test_missing_marks_have_words_and_exercises_without_the_course_their_keys(folder: ClassFolder) -> None:
     lines = list(lines_of(make_gradebook(folder, Rules(drop=(EXERCISE,))), 80))
     assert [line.split() for line in lines if line.startswith(("kim", "lee"))] == [
         ["kim", "0", "?", "–", "(2)"],
         ["lee", "open", "(0", "so", "far)", "?", "waiting", "(2)"],
     ]
+    folder.write_class(replace(folder.read_class(), course="/gone"))
+    book = make_gradebook(folder, Rules())
+    assert [(each.label, each.title) for each in book.exercises] == [("", EXERCISE), ("", OTHER)]
+    assert ["/gone" in notice.title for notice in book.notices] == [True]
+    assert make_gradebook(folder, Rules(), COURSE.folder).exercises[0].label == "5.1"
 
 
 def test_report_prints_a_table_or_json_and_writes_exports(

@@ -105,7 +105,7 @@ def check_links(reader: Read) -> None:
     assert {link.removeprefix("#") for link in reader.values("href")} <= set(ids)
 
 
-def test_the_page_is_complete_and_self_contained() -> None:
+def test_the_page_is_complete_and_its_policy_allows_only_its_own_parts() -> None:
     html = made(book())
     reader = read(html)
     assert html.startswith("<!DOCTYPE html>")
@@ -118,9 +118,6 @@ def test_the_page_is_complete_and_self_contained() -> None:
     for tag in ("title", "h1", "main", "nav"):
         assert reader.tags.count(tag) == 1
     assert "://" not in html.replace(" ", "")
-
-
-def test_the_policy_allows_only_its_style_and_script() -> None:
     reader = read(made(book()))
     policy = next(value for value in reader.values("content") if "default-src" in value)
     assert policy.startswith("default-src 'none'; ")
@@ -129,6 +126,8 @@ def test_the_policy_allows_only_its_style_and_script() -> None:
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
     assert "unsafe" not in policy
+    assert reader.tags.count("caption") == reader.tags.count("table") >= 4
+    assert {"Marks", "Checks most often failed", "Marks still to be decided"} <= set(reader.texts["caption"])
 
 
 HOSTILE = (
@@ -156,7 +155,14 @@ def test_no_text_becomes_markup(text: str) -> None:
     assert read(html).tags == read(made(book(), "x")).tags
 
 
-def test_only_the_parts_for_instructors_name_hidden_checks() -> None:
+def test_a_report_has_its_findings_and_hides_what_students_may_not_know() -> None:
+    failed = verdict("syncs", Status.FAILED, expected="1 wait", got="5 waits", line=7)
+    html = part(made(gradebook([Upload("kim", report(verdict("parity"), failed))])), "reports")
+    assert "✗ Failed: 1 of 2 " in html
+    assert "<dt>Expected</dt><dd>1 wait</dd><dt>Got</dt><dd>5 waits</dd><dt>Line 7</dt>" in html
+    assert '<span class="good">✓ passed</span>: parity' in html
+    reader = read(made(gradebook([])))
+    assert reader.values("href") == ["#overview"]
     graded = report(verdict("parity"), verdict("secret", Status.FAILED, got="GOT"), suspicions=("SUSPICION",))
     html = made(gradebook([Upload("kim", graded)], HIDING))
     reports = part(html, "reports")
@@ -166,17 +172,6 @@ def test_only_the_parts_for_instructors_name_hidden_checks() -> None:
         assert word not in reports
     assert "hidden from students" in part(html, "checks")
     assert "SUSPICION" in part(html, "questions")
-
-
-def test_a_report_has_each_check_with_its_finding() -> None:
-    failed = verdict("syncs", Status.FAILED, expected="1 wait", got="5 waits", line=7)
-    html = part(made(gradebook([Upload("kim", report(verdict("parity"), failed))])), "reports")
-    assert "✗ Failed: 1 of 2 " in html
-    assert "<dt>Expected</dt><dd>1 wait</dd><dt>Got</dt><dd>5 waits</dd><dt>Line 7</dt>" in html
-    assert '<span class="good">✓ passed</span>: parity' in html
-
-
-def test_a_missing_mark_is_a_word() -> None:
     open_mark = report(verdict("speed", Status.INCONCLUSIVE))
     files = [Upload("ann", points(3, 4)), Upload("kim", open_mark), Upload("lee", None, refusal="It is too large.")]
     html = made(gradebook(files, students=[Student("moe")]))
@@ -201,11 +196,6 @@ def test_misconceptions_name_their_students_and_link_to_them() -> None:
     assert part(page(gradebook([]), NOWHERE, "Course", MADE), "misconceptions") == ""
 
 
-def test_a_class_without_submissions_has_an_overview() -> None:
-    reader = read(made(gradebook([])))
-    assert reader.values("href") == ["#overview"]
-
-
 def test_the_page_is_bounded_for_large_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sections, "MOST_BYTES", 1)
     monkeypatch.setattr(sections, "MOST_ROWS", 2)
@@ -218,21 +208,11 @@ def test_the_page_is_bounded_for_large_classes(monkeypatch: pytest.MonkeyPatch) 
     assert "1 mark more." in html
 
 
-def test_a_chart_has_a_text_alternative() -> None:
+def test_charts_have_lanes_bounds_and_a_text_alternative() -> None:
     chart = distribution((1, 0, 0, 0, 0, 0, 0, 0, 0, 2), "mark")
     (words,) = re.findall('aria-label="([^"]*)"', chart)
     assert re.findall(r"\d+", words) == ["3", "1", "0", "10", "2", "90", "100"]
     read(distribution((0,) * 10, "mark"))
-
-
-FORMS = ("measured", "modelled")
-
-
-def timing(ratio: float, status: Status, is_measured: bool) -> Timing:
-    return Timing("kim", "speed", "one GPU", ratio, status, is_measured, "")
-
-
-def test_times_have_a_lane_for_each_status() -> None:
     svg = strip(
         [timing(0.5, Status.PASSED, True), timing(0.5, Status.PASSED, False), timing(4, Status.TOO_SLOW, False)]
     )
@@ -245,15 +225,19 @@ def test_times_have_a_lane_for_each_status() -> None:
     assert "✗ too slow (1)" in svg
     assert 'class="dots modelled bad"' in svg
     assert "3 times, 0.5 to 4 " in svg
-
-
-def test_a_strip_is_bounded_for_any_times() -> None:
     every = [timing(ratio, Status.PASSED, False) for ratio in (0.0, 1e-9, 1e9, *[1.0] * 5000)]
     svg = strip(every)
     read(svg)
     assert len(svg) < 10_000
     numbers = [float(number) for number in re.findall(r"[ MV]([-\d.]+)", svg)]
     assert all(-1 <= number <= 400 for number in numbers)
+
+
+FORMS = ("measured", "modelled")
+
+
+def timing(ratio: float, status: Status, is_measured: bool) -> Timing:
+    return Timing("kim", "speed", "one GPU", ratio, status, is_measured, "")
 
 
 def colors() -> Iterator[dict[str, str]]:
@@ -282,9 +266,3 @@ def test_colors_have_enough_contrast_in_light_and_dark() -> None:
         for front, back in (*texts, *shades):
             assert contrast(scheme[front], scheme[back]) >= 4.5, (front, back)
         assert contrast(scheme["bar"], scheme["panel"]) >= 3
-
-
-def test_every_table_has_a_caption() -> None:
-    reader = read(made(book()))
-    assert reader.tags.count("caption") == reader.tags.count("table") >= 4
-    assert {"Marks", "Checks most often failed", "Marks still to be decided"} <= set(reader.texts["caption"])

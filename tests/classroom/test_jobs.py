@@ -48,7 +48,7 @@ def test_equal_texts_share_a_job_and_each_has_the_report(folder: ClassFolder) ->
     ]
 
 
-def test_options_and_failures_survive_writing_and_reading(folder: ClassFolder) -> None:
+def test_options_and_failures_survive_and_a_refused_file_has_no_job_and_no_key(folder: ClassFolder) -> None:
     with pytest.raises(UsageError):
         next(reports_of(folder))
     class_, options = class_with_options(folder, [("kim", COURSE.exercises[0].key, "a")], replace(ASKED, gpu="A100"))
@@ -58,9 +58,6 @@ def test_options_and_failures_survive_writing_and_reading(folder: ClassFolder) -
     assert read_failures(folder) == {}
     write_failures(folder, [JobFailure(job.key, 3, "The judge stopped.")])
     assert read_failures(folder) == {job.key: JobFailure(job.key, 3, "The judge stopped.")}
-
-
-def test_a_refused_file_has_no_job_and_no_key(folder: ClassFolder) -> None:
     class_, options = class_with_options(folder, [("kim", COURSE.exercises[0].key, "a")])
     class_ = replace(class_, handed_in=(replace(class_.handed_in[0], refusal="It is a link."),))
     folder.write_class(class_)

@@ -22,6 +22,7 @@ from gpututor.grading.events import GradeRequest, GradingEvent, WaitingForDevice
 from gpututor.grading.journal import entries
 from gpututor.grading.report import Outcome
 from gpututor.hardware.inventory import Device
+from tests.support.fake_cluster import gpu_jobs_in, jobs_in
 from tests.support.fake_judges import Bench, FakeJudge, dies, dies_after_writing, hangs, job_of, on
 
 GPUS = tuple(Device(f"cuda:{number}", "cuda", "H100") for number in range(2))
@@ -31,14 +32,6 @@ def run(jobs: Sequence[Job], bench: Bench, judges: int = 2, devices: RealDevices
     work = WorkQueue(jobs)
     LocalExecutor(judges, devices or RealDevices((), dict), bench).run(work)
     return work
-
-
-def jobs_in(folder: Path, count: int) -> list[Job]:
-    return [job_of(folder, f"l/{number % 3}", str(number)) for number in range(count)]
-
-
-def gpu_jobs_in(folder: Path, count: int) -> list[Job]:
-    return [job_of(folder, text=str(number), device="cuda H100") for number in range(count)]
 
 
 def fail_on_first_gpu(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
@@ -54,7 +47,7 @@ def test_every_job_is_graded_once(tmp_path: Path) -> None:
     assert bench.closed >= bench.made == 3
 
 
-def test_a_dead_judge_is_replaced_and_its_job_retried(tmp_path: Path) -> None:
+def test_a_dead_judge_is_replaced_and_its_job_retried_unless_its_report_was_written(tmp_path: Path) -> None:
     def once(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
         return dies(judge, request) if judge.bench.tries[request.submission] == 1 else None
 
@@ -63,9 +56,6 @@ def test_a_dead_judge_is_replaced_and_its_job_retried(tmp_path: Path) -> None:
     assert work.progress.outcomes == {Outcome.PASSED: 6}
     assert bench.tries["3"] == 2
     assert bench.made == 3
-
-
-def test_a_written_report_counts_even_if_its_judge_dies(tmp_path: Path) -> None:
     bench = Bench(on({"a": dies_after_writing}))
     work = run([job_of(tmp_path)], bench)
     assert work.progress.outcomes == {Outcome.FAILED: 1}
@@ -94,14 +84,11 @@ def test_a_report_that_is_not_in_the_journal_is_a_failure(tmp_path: Path, monkey
     assert [failure.attempts for failure in work.failures] == [MOST_ATTEMPTS]
 
 
-def test_a_hanging_judge_is_ended(tmp_path: Path) -> None:
+def test_a_hanging_judge_is_ended_and_a_missing_submission_a_failure(tmp_path: Path) -> None:
     bench = Bench(on({"a": hangs}))
     work = run([job_of(tmp_path, timeout_s=0.01), job_of(tmp_path, text="b")], bench, judges=1)
     assert work.progress.outcomes == {Outcome.PASSED: 1}
     assert [failure.key.submission for failure in work.failures] == [job_of(tmp_path).key.submission]
-
-
-def test_a_missing_submission_is_a_failure(tmp_path: Path) -> None:
     job = job_of(tmp_path)
     Path(job.submission_path).unlink()
     work = run([job], Bench())

@@ -98,7 +98,7 @@ def test_checks_earn_nothing_without_those_that_they_need() -> None:
     assert attempt.most == 0
 
 
-def test_a_held_back_check_earns_nothing() -> None:
+def test_rules_replace_and_add_points_and_the_authors_count_otherwise() -> None:
     held = verdict("syncs", Status.HELD_BACK)
     graded = report(verdict("parity", Status.FAILED), held, verdict("syncs", scenario="no GPU"))
 
@@ -107,30 +107,18 @@ def test_a_held_back_check_earns_nothing() -> None:
     assert kims.mark == 0
     assert kims.counted is not None
     assert [each.status for each in kims.counted.checks] == [Status.FAILED, Status.HELD_BACK]
-
-
-def test_points_of_the_rules_replace_the_authors() -> None:
     graded = report(verdict("placement"), verdict("parity", Status.FAILED))
     kims = mark(graded, rules=own(points={"placement": 4, "parity": 0.5}))
     assert (kims.mark, kims.of) == (4, 4.5)
-
-
-def test_extra_points_are_added() -> None:
     graded = report(verdict("placement"), verdict("speed", of=2))
     kims = mark(graded, rules=own(extra=("speed",)))
     assert (kims.mark, kims.of, kims.share) == (3, 1, 3)
     book = gradebook([Upload("kim", graded)], own(extra=("speed",)))
     assert (book.exercises[0].known_of, book.exercises[0].extra) == (1, 2)
-
-
-def test_checks_in_no_report_count_with_the_authors_points() -> None:
     ended = replace(report_of(EXERCISE, Outcome.ERROR, (verdict("loads", Status.FAILED, of=0),)), of=5.0)
     assert (mark(ended).mark, mark(ended).of) == (0, 5)
     both = gradebook([Upload("kim", ended), Upload("lee", points(5, 5))])
     assert [student.marks[0].of for student in both.students] == [5, 5]
-
-
-def test_a_pass_earns_all_points_even_without_some_checks() -> None:
     files = [Upload("kim", report(verdict("placement"), verdict("speed"))), Upload("lee", report(verdict("placement")))]
     assert [student.points for student in gradebook(files).students] == [2, 2]
 
@@ -164,7 +152,7 @@ def test_refused_ungraded_and_missing_files_have_different_standings() -> None:
     assert book.student("lee").final
 
 
-def test_the_rules_choose_the_best_or_the_last_attempt() -> None:
+def test_the_best_or_last_attempt_counts_unless_another_could_be_better() -> None:
     reports = (points(3, 4), points(4, 4), points(1, 4))
     assert mark(*reports).points == 4
     assert "2 of 3" in mark(*reports).reason
@@ -213,16 +201,13 @@ def test_a_mark_is_open_while_an_attempt_could_still_become_better() -> None:
     assert mark(could, report(verdict("placement", of=2), verdict("speed", of=2))).mark == 4
     cannot = report(verdict("placement", Status.FAILED, of=2), verdict("speed", Status.INCONCLUSIVE, of=2))
     assert mark(cannot, report(verdict("placement", of=2), verdict("speed", Status.FAILED, of=2))).mark == 2
-
-
-def test_a_graded_file_counts_despite_a_refused_one() -> None:
     files = [Upload("kim", points(3, 4)), Upload("kim", None, refusal="It is a link.")]
     assert gradebook(files).student("kim").points == 3
     last = gradebook(files, Rules(attempts="last")).student("kim")
     assert last.marks[0].status is MarkStatus.REFUSED
 
 
-def test_each_started_day_costs_its_share() -> None:
+def test_each_started_day_costs_its_share_after_a_grace_period() -> None:
     rules = Rules(due=DUE, late=TEN_PER_DAY)
     assert mark(points(4, 5), rules=rules, submitted_at=after(seconds=0)).mark == 4
     late = mark(points(4, 5), rules=rules, submitted_at=after(hours=25))
@@ -233,9 +218,6 @@ def test_each_started_day_costs_its_share() -> None:
     of_possible = replace(rules, late=replace(TEN_PER_DAY, taken_from="possible"))
     assert mark(points(4, 5), rules=of_possible, submitted_at=after(hours=25)).mark == 3
     assert mark(points(4, 5), rules=of_possible, submitted_at=after(days=40)).mark == 0
-
-
-def test_lateness_has_a_grace_period_a_maximum_and_an_end() -> None:
     policy = LatePolicy(per_cent=20, per="hour", grace_minutes=10, most_per_cent=50, reject_after_hours=24)
     rules = Rules(due=DUE, late=policy)
     marks = {
@@ -245,9 +227,6 @@ def test_lateness_has_a_grace_period_a_maximum_and_an_end() -> None:
     assert marks == {10: 4, 11: 3.2, 61: 2.4, 600: 2, 1441: 0}
     too_late = mark(points(4, 4), rules=rules, submitted_at=after(days=2))
     assert (too_late.status, too_late.mark) == (MarkStatus.FINAL, 0)
-
-
-def test_without_a_time_a_late_file_is_one_day_late() -> None:
     assert mark(points(4, 4), rules=Rules(late=TEN_PER_DAY), late=True).mark == 3.6
     in_time = Rules(due=DUE, late=TEN_PER_DAY)
     assert mark(points(4, 4), rules=in_time, late=True, submitted_at=after(hours=-1)).mark == 4
@@ -267,15 +246,7 @@ def test_an_attempt_in_time_may_count_before_a_better_late_one(rules: Rules, ear
     assert (kims.mark, kims.counted) == (earned, kims.attempts[0])
 
 
-def test_an_extension_moves_the_due_date_of_one_student() -> None:
-    rules = Rules(due=DUE, late=TEN_PER_DAY, extensions=(Extension("kim", hours=48), Extension("lee", OTHER, hours=48)))
-    files = [Upload(name, points(4, 4), submitted_at=after(hours=30)) for name in ("kim", "lee")]
-    assert [student.points for student in gradebook(files, rules).students] == [4, 3.2]
-    assert rules.due_for(EXERCISE, "kim") == DUE + timedelta(hours=48)
-    assert rules.due_for(EXERCISE) == DUE
-
-
-def test_dropped_exercises_and_lowest_marks_do_not_count() -> None:
+def test_dropped_exercises_do_not_count_nor_keep_the_total_open() -> None:
     third = "keep_the_data_moving/stop_the_ping_pong"
     files = [
         Upload("kim", points(1, 4)),
@@ -288,9 +259,12 @@ def test_dropped_exercises_and_lowest_marks_do_not_count() -> None:
     lowest = gradebook(files, Rules(drop_lowest=1)).students[0]
     assert (lowest.points, lowest.of, lowest.mark_of(EXERCISE).is_dropped) == (7, 8, True)
     assert gradebook(files, Rules(drop_lowest=9)).students[0].points == 4
+    files = [Upload("kim", points(4, 4)), Upload("kim", None, OTHER)]
+    assert not gradebook(files, Rules(drop_lowest=1)).students[0].final
+    assert gradebook(files, Rules(drop=(OTHER,))).students[0].final
 
 
-def test_weights_scale_and_rounding() -> None:
+def test_weights_scale_rounding_and_extensions_count() -> None:
     files = [Upload("kim", points(1, 3)), Upload("kim", points(2, 2, exercise=OTHER), OTHER)]
     weighted = replace(own(weight=2), scale=100, decimals=0)
     assert (gradebook(files, weighted).students[0].points, gradebook(files, weighted).students[0].of) == (50, 100)
@@ -298,6 +272,11 @@ def test_weights_scale_and_rounding() -> None:
     for rounding, expected in (("nearest", 66.67), ("up", 66.67), ("down", 66.66)):
         rules = Rules(scale=100, rounding=rounding)  # type: ignore[arg-type]
         assert gradebook(thirds, rules).students[0].points == expected
+    rules = Rules(due=DUE, late=TEN_PER_DAY, extensions=(Extension("kim", hours=48), Extension("lee", OTHER, hours=48)))
+    files = [Upload(name, points(4, 4), submitted_at=after(hours=30)) for name in ("kim", "lee")]
+    assert [student.points for student in gradebook(files, rules).students] == [4, 3.2]
+    assert rules.due_for(EXERCISE, "kim") == DUE + timedelta(hours=48)
+    assert rules.due_for(EXERCISE) == DUE
 
 
 @pytest.mark.parametrize(("points", "expected"), [(0.1 + 0.2, 0.3), (2.5, 2.5), (0.125, 0.13), (1.005, 1.01)])
@@ -306,22 +285,13 @@ def test_halves_round_up_but_float_errors_do_not(points: float, expected: float)
     assert Rules(rounding="up").rounded(0.1 + 0.2) == 0.3
 
 
-def test_an_open_mark_keeps_the_total_open_unless_it_is_dropped() -> None:
-    files = [Upload("kim", points(4, 4)), Upload("kim", None, OTHER)]
-    assert not gradebook(files, Rules(drop_lowest=1)).students[0].final
-    assert gradebook(files, Rules(drop=(OTHER,))).students[0].final
-
-
-def test_rules_for_an_unknown_check_are_refused() -> None:
+def test_only_assigned_exercises_and_known_checks_count() -> None:
     with pytest.raises(UsageError) as raised:
         gradebook([Upload("kim", points(1, 2))], own(hidden=("party",)))
     assert f"exercises.'{EXERCISE}'.hidden" in raised.value.title
     assert "'parity'" in raised.value.advice
     book = gradebook([Upload("kim", None)], own(points={"party": 2}))
     assert any("'party'" in notice.title for notice in book.notices)
-
-
-def test_only_assigned_exercises_count() -> None:
     book = gradebook([Upload("kim", points(1, 2))], Rules(assigned=(OTHER,)))
     assert [each.exercise for each in book.exercises] == [OTHER]
     assert book.students[0].marks[0].status is MarkStatus.NOT_HANDED_IN

@@ -144,17 +144,7 @@ def test_files_packed_with_the_students_course_are_read_in_every_layout(
     assert [file.source for file in class_.unmatched] == ["lee/notes.txt"] * (layout == "folders")
 
 
-def test_the_students_course_grades_no_class(gpututor: Call, course: Course, tmp_path: Path) -> None:
-    write_student_course(course, tmp_path / "students")
-    (tmp_path / "class" / "kim").mkdir(parents=True)
-    (tmp_path / "class" / "kim" / "twice_1_1.py").write_text(MINE)
-    words = ["classroom", "grade", str(tmp_path / "class"), "--out", str(tmp_path / "out")]
-    assert gpututor("--course", str(tmp_path / "students"), *words, "--isolation", "process").code == 2
-    assert not list((tmp_path / "out").glob("journal/*"))
-    assert not (tmp_path / "out" / "class.json").exists()
-
-
-def test_the_same_files_make_the_same_bytes(
+def test_the_same_files_make_the_same_zip_which_replaces_only_its_own(
     gpututor: Call, course: Course, workspace: Workspace, tmp_path: Path
 ) -> None:
     file = path_of(workspace, course, "1.1")
@@ -165,6 +155,17 @@ def test_the_same_files_make_the_same_bytes(
         file.chmod(0o600)
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
     assert zip_of({"b": b"2", "a": b"1"}) == zip_of({"a": b"1", "b": b"2"})
+    path_of(workspace, course, "1.1").write_text(MINE)
+    mine = tmp_path / "my.zip"
+    assert gpututor("pack", "--out", str(mine)).code == 0
+    path_of(workspace, course, "1.2").write_text(MINE)
+    assert gpututor("pack", "--out", str(mine)).code == 0
+    assert len(names_in(mine)) == 3
+    for content in (b"thesis", zip_of({"thesis.txt": b""})):
+        mine.write_bytes(content)
+        assert (gpututor("pack", "--out", str(mine)).code, mine.read_bytes()) == (2, content)
+    assert gpututor("pack", "--out", str(tmp_path / "my.tar")).code == 2
+    assert not list(tmp_path.glob(".*.part"))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,12 @@ def test_links_and_other_unpackable_files_are_listed_with_a_reason(
     assert all(word in line for word, line in zip(("link", "link", "UTF-8", "NUL", "1 MiB"), errors, strict=True))
 
 
-def test_a_folder_that_is_a_link_is_not_followed(course: Course, workspace: Workspace, tmp_path: Path) -> None:
+def test_older_starters_are_unchanged_and_links_not_followed(
+    course: Course, workspace: Workspace, tmp_path: Path
+) -> None:
+    exercise = course.find("1.1")
+    (exercise.folder / "starter.py").write_text("def twice(number):\n    ...  # TODO\n")
+    assert exercise in pack_of(course, workspace, course.exercises).unchanged
     (workspace.folder / "01_lesson_1").rename(tmp_path / "elsewhere")
     (workspace.folder / "01_lesson_1").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "01_twice_1_1.py").write_text(MINE)
@@ -209,31 +215,20 @@ def test_a_folder_that_is_a_link_is_not_followed(course: Course, workspace: Work
     assert (pack.files, len(pack.left_out), pack.others) == ([], 3, ())
 
 
-def test_an_older_starter_counts_as_unchanged(course: Course, workspace: Workspace) -> None:
-    exercise = course.find("1.1")
-    (exercise.folder / "starter.py").write_text("def twice(number):\n    ...  # TODO\n")
-    assert exercise in pack_of(course, workspace, course.exercises).unchanged
-
-
-def test_an_unchanged_workspace_or_an_unknown_name_makes_no_zip(gpututor: Call, tmp_path: Path) -> None:
+def test_nothing_to_pack_makes_no_zip_nor_a_students_course_marks(
+    gpututor: Call, tmp_path: Path, course: Course
+) -> None:
     said = [gpututor("pack", *words, "--out", str(tmp_path / "my.zip")) for words in ((), ("thrice",))]
     assert [each.code for each in said] == [2, 2]
     assert "'thrice'" in said[1].err
     assert not (tmp_path / "my.zip").exists()
-
-
-def test_only_its_own_zip_is_replaced(gpututor: Call, course: Course, workspace: Workspace, tmp_path: Path) -> None:
-    path_of(workspace, course, "1.1").write_text(MINE)
-    mine = tmp_path / "my.zip"
-    assert gpututor("pack", "--out", str(mine)).code == 0
-    path_of(workspace, course, "1.2").write_text(MINE)
-    assert gpututor("pack", "--out", str(mine)).code == 0
-    assert len(names_in(mine)) == 3
-    for content in (b"thesis", zip_of({"thesis.txt": b""})):
-        mine.write_bytes(content)
-        assert (gpututor("pack", "--out", str(mine)).code, mine.read_bytes()) == (2, content)
-    assert gpututor("pack", "--out", str(tmp_path / "my.tar")).code == 2
-    assert not list(tmp_path.glob(".*.part"))
+    write_student_course(course, tmp_path / "students")
+    (tmp_path / "class" / "kim").mkdir(parents=True)
+    (tmp_path / "class" / "kim" / "twice_1_1.py").write_text(MINE)
+    words = ["classroom", "grade", str(tmp_path / "class"), "--out", str(tmp_path / "out")]
+    assert gpututor("--course", str(tmp_path / "students"), *words, "--isolation", "process").code == 2
+    assert not list((tmp_path / "out").glob("journal/*"))
+    assert not (tmp_path / "out" / "class.json").exists()
 
 
 def test_in_another_courses_workspace_pack_names_that_course(
@@ -275,15 +270,12 @@ def private(course: Course) -> Course:
     return load_course(course.folder)
 
 
-def test_the_students_course_has_nothing_private(private: Course) -> None:
+def test_the_students_course_equals_the_whole_one_without_private_things(private: Course, tmp_path: Path) -> None:
     assert not private.problems
     files = student_course(private)
     assert not [path for path, content in files.items() if CANARY.encode() in content or CANARY in path]
     names = {Path(path).name for path in files}
     assert names == {"course.toml", "lesson.toml", "lesson.md", "exercise.toml", *STUDENT_FILES}
-
-
-def test_the_students_course_equals_the_whole_one_otherwise(private: Course, tmp_path: Path) -> None:
     write_student_course(private, tmp_path / "out")
     made = load_course(tmp_path / "out")
     assert (made.problems, made.for_students, made.id, made.title) == ((), True, private.id, private.title)
@@ -327,7 +319,7 @@ def test_comments_are_removed_but_not_from_code(text: str, left: str) -> None:
     assert without_comments(text) == left
 
 
-def test_the_zip_has_one_folder_and_replaces_only_an_older_one(gpututor: Call, course: Course, tmp_path: Path) -> None:
+def test_the_course_zip_replaces_an_older_one_and_has_notebooks(gpututor: Call, course: Course, tmp_path: Path) -> None:
     out = tmp_path / "tiny.zip"
     (course.lessons[1].folder / "lesson.md").write_text(f"# Two\n\nThis is {UNWRITTEN}.\n")
     words = ("pack-course", "--for", "students", "--out", str(out))
@@ -342,9 +334,6 @@ def test_the_zip_has_one_folder_and_replaces_only_an_older_one(gpututor: Call, c
     assert load_course(tmp_path / "student" / "tiny").for_students
     out.write_bytes(zip_of({"tiny/course.toml": (course.folder / "course.toml").read_bytes()}))
     assert gpututor(*words).code == 2
-
-
-def test_the_students_notebooks_are_read_as_submissions(gpututor: Call, course: Course, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert gpututor("pack-course", "--for", "students", "--notebooks", "--out", str(out)).code == 0
     assert not load_course(out).problems
@@ -358,14 +347,11 @@ def test_the_students_notebooks_are_read_as_submissions(gpututor: Call, course: 
     assert text.endswith(f"# code cell 1\n{FILES['starter.py']}\n")
 
 
-def test_a_folder_with_content_is_not_replaced(course: Course, tmp_path: Path) -> None:
+def test_neither_full_folders_are_replaced_nor_broken_courses_packed(course: Course, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     write_student_course(course, tmp_path / "out")
     with pytest.raises(UsageError):
         write_student_course(course, tmp_path / "out")
-
-
-def test_a_course_with_mistakes_is_not_packed(course: Course) -> None:
     (course.exercises[0].folder / "hints.md").unlink()
     with pytest.raises(CourseError, match=r"hints\.md"):
         student_course(load_course(course.folder))

@@ -79,20 +79,29 @@ def grade_all(plan: GradingPlan) -> None:
         write_entry(Path(job.journal), job.key, report_of(job.key.exercise))
 
 
-def test_a_new_class_is_graded_in_bubblewrap(folder: ClassFolder, plan: Plan) -> None:
+def test_a_new_class_is_graded_in_bubblewrap_with_a_private_secret(folder: ClassFolder, plan: Plan) -> None:
     all_of_it = plan()
     assert len(all_of_it.jobs) == 2
     assert {job.key.device for job in all_of_it.jobs} == {"virtual"}
     assert all_of_it.options.isolation == "bubblewrap"
     assert folder.secret_file.stat().st_mode & 0o777 == 0o600
     assert Options.read(folder) == all_of_it.options
+    plan()
+    folder.secret_file.chmod(0o644)
+    plan(RESUME)
+    assert folder.secret_file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_device_that_fails_in_bubblewrap_is_not_used(plan: Plan) -> None:
+def test_a_device_that_does_not_work_is_not_used_and_a_finished_class_starts_no_process(plan: Plan) -> None:
     on_gpu = plan(inventory=ONE_GPU, works=frozenset({"cpu", "cuda:0"}))
     assert {job.key.device for job in on_gpu.jobs} == {"cuda NVIDIA H100"}
     without = plan(inventory=ONE_GPU)
     assert {job.key.device for job in without.jobs} == {"virtual"}
+    with pytest.raises(NotGradableHere, match="no device cuda"):
+        plan(GradeOptions(device="cuda"))
+    grade_all(plan(inventory=ONE_GPU, works=frozenset({"cpu", "cuda:0"})))
+    again = plan(RESUME, inventory=ONE_GPU, works=None)
+    assert (list(again.jobs), again.already, again.changed) == ([], 2, "")
 
 
 def test_a_folder_with_gradings_needs_resume(folder: ClassFolder, course: Course, plan: Plan) -> None:
@@ -119,13 +128,6 @@ def test_a_broken_journal_entry_is_graded_again(folder: ClassFolder, broken: byt
     assert list(again.jobs) == [first.jobs[0]]
     grade_all(again)
     assert plan(RESUME, works=None).already == 2
-
-
-def test_a_copied_secret_becomes_private(folder: ClassFolder, plan: Plan) -> None:
-    plan()
-    folder.secret_file.chmod(0o644)
-    plan(RESUME)
-    assert folder.secret_file.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_lost_secret_is_not_replaced_silently(
@@ -188,12 +190,6 @@ def test_the_advice_for_a_broken_class_file_works(folder: ClassFolder, class_: C
     assert folder.read_class() == class_
 
 
-def test_a_finished_class_starts_no_process(plan: Plan) -> None:
-    grade_all(plan(inventory=ONE_GPU, works=frozenset({"cpu", "cuda:0"})))
-    again = plan(RESUME, inventory=ONE_GPU, works=None)
-    assert (list(again.jobs), again.already, again.changed) == ([], 2, "")
-
-
 def test_resume_keeps_the_options_of_the_last_run(course: Course, plan: Plan) -> None:
     grade_all(plan(GradeOptions(gpu="a100", isolation="process", exercise="twice_1_1")))
     again = plan(RESUME, works=None)
@@ -234,7 +230,7 @@ def test_another_state_of_gpututor_grades_anew(
     assert (len(back.jobs), back.anew, back.already) == (1, 1, 1), "the journal has the first one"
 
 
-def test_the_digest_of_the_grader_is_that_of_its_code_and_tables(tmp_path: Path) -> None:
+def test_the_digest_of_the_grader_is_that_of_all_that_the_judge_imports(tmp_path: Path) -> None:
     package = tmp_path / "gpututor"
     for name in ("errors.py", "checks/value.py", "hardware/gpus.toml"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
@@ -251,9 +247,6 @@ def test_the_digest_of_the_grader_is_that_of_its_code_and_tables(tmp_path: Path)
     (package / "checks" / "value.py").rename(package / "checks" / "other.py")
     versions.add(grader_version(package))
     assert len(versions) == 5
-
-
-def test_the_digest_of_the_grader_leaves_out_only_what_the_judge_cannot_import() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
     above = {name.strip() for layer in layers[: layers.index("judge")] for name in layer.split("|")}
@@ -288,11 +281,6 @@ def test_unknown_values_are_refused_before_the_class_is_read(
         merge_options(options, folder, course)
 
 
-def test_a_missing_device_is_an_error(plan: Plan) -> None:
-    with pytest.raises(NotGradableHere, match="no device cuda"):
-        plan(GradeOptions(device="cuda"))
-
-
 def test_without_bubblewrap_only_process_isolation_grades(
     folder: ClassFolder, course: Course, class_: Class, monkeypatch: pytest.MonkeyPatch, plan: Plan
 ) -> None:
@@ -311,23 +299,11 @@ def test_the_digest_includes_files_with_undecodable_names(course: Course) -> Non
     assert exercise_digest(folder) != before
 
 
-def test_the_lock_names_the_process_that_holds_it(folder: ClassFolder) -> None:
+def test_the_lock_names_its_process_and_ends_with_it(folder: ClassFolder) -> None:
     with locked(folder), pytest.raises(UsageError, match=f"being graded by process {os.getpid()}"), locked(folder):
         pass
     with locked(folder):
         pass
-
-
-def test_a_file_system_without_locks_works(folder: ClassFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    def flock(descriptor: int, how: int) -> None:
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
-    monkeypatch.setattr("fcntl.flock", flock)
-    with locked(folder):
-        assert (folder.folder / ".lock").read_text() == f"{os.getpid()}\n"
-
-
-def test_a_lock_ends_with_its_process(folder: ClassFolder) -> None:
     script = (
         "import sys, time; from pathlib import Path; from gpututor.classroom.folder import ClassFolder\n"
         "from gpututor.classroom.folder import locked\n"
@@ -342,3 +318,12 @@ def test_a_lock_ends_with_its_process(folder: ClassFolder) -> None:
         holder.wait()
     with locked(folder):
         pass
+
+
+def test_a_file_system_without_locks_works(folder: ClassFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(descriptor: int, how: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with locked(folder):
+        assert (folder.folder / ".lock").read_text() == f"{os.getpid()}\n"

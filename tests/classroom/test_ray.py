@@ -98,12 +98,15 @@ def test_an_unfit_node_gets_no_work_and_is_named(tmp_path: Path) -> None:
     assert message.endswith(cluster.unfit["a"])
 
 
-def test_an_error_names_the_reasons_of_all_unfit_nodes(tmp_path: Path) -> None:
+def test_a_run_without_fit_nodes_ends_with_their_reasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeCluster(TWO)
     cluster.unfit |= {"a": "no folder", "b": "no bubblewrap"}
     with pytest.raises(NotGradableHere, match=r"node a: no folder\s+node b: "):
         run(jobs_in(tmp_path, 3), cluster)
     assert not list((tmp_path / "journal").glob(".*"))
+    monkeypatch.setattr(ray_module, "NODE_TIMEOUT_S", 0.0)
+    with pytest.raises(GradingError):
+        run(jobs_in(tmp_path, 3), FakeCluster({}))
 
 
 def test_gpu_jobs_go_to_nodes_with_gpus_that_work(tmp_path: Path) -> None:
@@ -190,12 +193,6 @@ def test_a_late_node_gets_work(tmp_path: Path) -> None:
     check_all_graded(tmp_path, work, 40)
     assert {node for node, _, _ in cluster.chunks} == {"a", "c"}
     assert messages == []
-
-
-def test_the_run_ends_when_no_node_appears_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_module, "NODE_TIMEOUT_S", 0.0)
-    with pytest.raises(GradingError):
-        run(jobs_in(tmp_path, 3), FakeCluster({}))
 
 
 def test_the_wait_for_a_node_starts_again_after_each_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

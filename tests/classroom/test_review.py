@@ -84,16 +84,20 @@ def of(result: Review, kind: Kind) -> list[Item]:
     return [item for item in result.items if item.kind is kind]
 
 
-def test_names_literals_comments_and_space_make_no_difference_but_called_functions_do() -> None:
+def test_fingerprints_ignore_disguises_and_the_template() -> None:
     text = program(1)
     assert disguised(text) != text
     assert list(tokens_of(disguised(text))) == list(tokens_of(text))
     assert fingerprints(disguised(text)) == fingerprints(text)
     assert list(tokens_of("a = b.zeros(c, 'd')")) == ["name", "=", "name", ".", "zeros", "(", "name", ",", "''", ")"]
     assert not fingerprints(text) & fingerprints("for i in range(10):\n    print(i, end='')\n" * 4)
-
-
-def test_shared_code_longer_than_a_window_is_noticed() -> None:
+    assert hashes_of("def f(x): return x + x")[:2] == [440857165199255204]
+    starter = program(5)
+    text = starter + program(6)
+    left = fingerprints(text, template_of([starter]))
+    assert left
+    assert left <= set(hashes_of(text)) - set(hashes_of(starter))
+    assert not fingerprints(disguised(starter), template_of([starter]))
     for start in range(20):
         shared = list(tokens_of(program(3)))[start : start + K + WINDOW - 1]
         item, other = " ".join(["if", *shared, "else"]), " ".join([*["while ~"] * start, *shared, *["await"] * 9])
@@ -107,20 +111,7 @@ def test_any_text_has_fingerprints(text: str) -> None:
     assert len(fingerprints(text)) <= len(hashes_of(text))
 
 
-def test_hashes_are_the_same_on_every_machine() -> None:
-    assert hashes_of("def f(x): return x + x")[:2] == [440857165199255204]
-
-
-def test_the_template_is_excluded() -> None:
-    starter = program(5)
-    text = starter + program(6)
-    left = fingerprints(text, template_of([starter]))
-    assert left
-    assert left <= set(hashes_of(text)) - set(hashes_of(starter))
-    assert not fingerprints(disguised(starter), template_of([starter]))
-
-
-def test_similar_texts_form_one_cluster(tmp_path: Path, course_folder: Path) -> None:
+def test_similar_and_identical_texts_of_different_students_form_clusters(tmp_path: Path, course_folder: Path) -> None:
     mine = program(1)
     submissions = [("ada", EXERCISE, mine), ("kim", EXERCISE, disguised(mine)), ("lee", EXERCISE, mine + program(2, 6))]
     submissions += [(f"other{number}", EXERCISE, program(number)) for number in range(10, 16)]
@@ -131,24 +122,45 @@ def test_similar_texts_form_one_cluster(tmp_path: Path, course_folder: Path) -> 
     assert (words[:2], words[4:]) == (["diff", "-u"], ["|", "less"])  # less escapes control characters
     assert all(Path(word).is_file() for word in words[2:4])
     assert result.compared[0].texts == result.compared[0].compared == 9
-
-
-def test_identical_texts_are_a_kind_of_their_own(tmp_path: Path, course_folder: Path) -> None:
     result = review(tmp_path, course_folder, [(name, EXERCISE, program(1)) for name in ("kim", "lee", "ada")])
     (item,) = result.items
     assert (item.kind, item.students) == (Kind.IDENTICAL, ("ada", "kim", "lee"))
-
-
-def test_a_students_own_attempts_are_never_compared(tmp_path: Path, course_folder: Path) -> None:
-    mine = program(1)
     result = review(tmp_path, course_folder, [("kim", EXERCISE, text) for text in (mine, disguised(mine), mine)])
     assert not result.items
     assert result.compared[0].compared == 2
+    half = program(1, 12)
+    submissions = [("ada", EXERCISE, half + program(2, 14)), ("kim", EXERCISE, half + program(3, 14))]
+    assert not of(review(tmp_path, course_folder, submissions, 0.7), Kind.ALIKE)
+    (item,) = of(review(tmp_path, course_folder, submissions, 0.3), Kind.ALIKE)
+    assert item.students == ("ada", "kim")
+    source = program(1)
+    shared = [(f"s{n:02}", EXERCISE, disguised(source) + f"\n# {n}\n") for n in range(15)]
+    shared += [("s99", EXERCISE, source + program(99, 30))]  # with much code of its own
+    others = [(f"t{n}", EXERCISE, program(100 + n)) for n in range(5)]
+    result = review(tmp_path, course_folder, [*shared, *others])
+    (item,) = result.items
+    assert (item.kind, item.students) == (Kind.ALIKE, tuple(student for student, *_ in shared))
+    assert item.why.startswith("16 texts of 16 people")
+    short = FILES["solution.py"].replace("2 * number", "number + number")
+    everyone = [(f"s{number:02}", EXERCISE, short + "#" * (number % 3)) for number in range(30)]
+    everyone += [("ada", EXERCISE, FILES["solution.py"]), ("kim", EXERCISE, FILES["starter.py"])]
+    result = review(tmp_path, course_folder, everyone)
+    assert [item.kind for item in result.items] == [Kind.IDENTICAL] * 3
+    assert all("little code of its own" in item.why for item in result.items)
+    (how,) = result.compared
+    assert (how.texts, how.compared, how.fingerprints, how.solutions) == (5, 0, 0, 1)
 
 
-def test_only_the_newest_attempts_are_compared() -> None:
+def test_only_newest_attempts_are_compared_without_common_fingerprints() -> None:
     files = [Submission("kim", EXERCISE, f"{n}.py", f"{n:064x}", attempt=n) for n in range(1, 1001)]
     assert [text.files[0].attempt for text in texts_of(files)] == list(range(981, 1001))
+    idiom = program(1)
+    files = [Submission(f"s{number}", EXERCISE, f"{number}.py", f"{number:064x}") for number in range(12)]
+    result = similar(texts_of(files), lambda digest: idiom + program(100 + int(digest, 16), 30), (), 0.5)
+    assert result.common >= FEWEST
+    assert (result.clusters, result.compared) == ((), 12)
+    few = similar(texts_of(files[:10]), lambda digest: idiom + program(100 + int(digest, 16), 30), (), 0.4)
+    assert (few.common, len(few.clusters)) == (0, 1)
 
 
 def test_the_file_of_a_group_is_not_reported() -> None:
@@ -164,17 +176,6 @@ def test_the_file_of_a_group_is_not_reported() -> None:
     assert len(same.texts[0].parties) == 2
 
 
-def test_short_texts_are_compared_to_the_letter_only(tmp_path: Path, course_folder: Path) -> None:
-    short = FILES["solution.py"].replace("2 * number", "number + number")
-    everyone = [(f"s{number:02}", EXERCISE, short + "#" * (number % 3)) for number in range(30)]
-    everyone += [("ada", EXERCISE, FILES["solution.py"]), ("kim", EXERCISE, FILES["starter.py"])]
-    result = review(tmp_path, course_folder, everyone)
-    assert [item.kind for item in result.items] == [Kind.IDENTICAL] * 3
-    assert all("little code of its own" in item.why for item in result.items)
-    (how,) = result.compared
-    assert (how.texts, how.compared, how.fingerprints, how.solutions) == (5, 0, 0, 1)
-
-
 @pytest.mark.parametrize("name", ["starter.py", "solution.py"])
 def test_identical_short_texts_are_listed_unless_the_course_gives_them(
     tmp_path: Path, course_folder: Path, name: str
@@ -187,27 +188,6 @@ def test_identical_short_texts_are_listed_unless_the_course_gives_them(
     ]
     (item,) = review(tmp_path, course_folder, files).items
     assert (item.kind, item.students, {file.attempt for file in item.files}) == (Kind.IDENTICAL, ("kim", "lee"), {2})
-
-
-def test_common_fingerprints_are_excluded() -> None:
-    idiom = program(1)
-    files = [Submission(f"s{number}", EXERCISE, f"{number}.py", f"{number:064x}") for number in range(12)]
-    result = similar(texts_of(files), lambda digest: idiom + program(100 + int(digest, 16), 30), (), 0.5)
-    assert result.common >= FEWEST
-    assert (result.clusters, result.compared) == ((), 12)
-    few = similar(texts_of(files[:10]), lambda digest: idiom + program(100 + int(digest, 16), 30), (), 0.4)
-    assert (few.common, len(few.clusters)) == (0, 1)
-
-
-def test_a_text_of_most_of_the_class_is_one_group(tmp_path: Path, course_folder: Path) -> None:
-    source = program(1)
-    shared = [(f"s{n:02}", EXERCISE, disguised(source) + f"\n# {n}\n") for n in range(15)]
-    shared += [("s99", EXERCISE, source + program(99, 30))]  # with much code of its own
-    others = [(f"t{n}", EXERCISE, program(100 + n)) for n in range(5)]
-    result = review(tmp_path, course_folder, [*shared, *others])
-    (item,) = result.items
-    assert (item.kind, item.students) == (Kind.ALIKE, tuple(student for student, *_ in shared))
-    assert item.why.startswith("16 texts of 16 people")
 
 
 def test_students_with_platform_numbers_are_shown_with_names(
@@ -281,14 +261,6 @@ def test_words_of_many_people_are_no_evidence() -> None:
     assert {(pair.code, pair.share) for pair in few.pairs} == {(None, 1.0)}
     many = similar(texts_of(files), lambda digest: f"{words} = {int(digest, 16)}", (), 0.7)
     assert (many.pairs, many.compared_words) == ((), 0)
-
-
-def test_the_threshold_is_an_option(tmp_path: Path, course_folder: Path) -> None:
-    half = program(1, 12)
-    submissions = [("ada", EXERCISE, half + program(2, 14)), ("kim", EXERCISE, half + program(3, 14))]
-    assert not of(review(tmp_path, course_folder, submissions, 0.7), Kind.ALIKE)
-    (item,) = of(review(tmp_path, course_folder, submissions, 0.3), Kind.ALIKE)
-    assert item.students == ("ada", "kim")
 
 
 def test_the_order_of_submissions_makes_no_difference(tmp_path: Path, course_folder: Path) -> None:

@@ -113,16 +113,9 @@ def test_students_without_a_file_have_zeros_in_means_and_files(folder: ClassFold
     assert any("'Seat'" in title for title in titles)
 
 
-def test_report_takes_another_roster(folder: ClassFolder, roster: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["classroom", "report", str(folder.folder), "--roster", str(roster), "--json"]) == 0
-    students = json.loads(capsys.readouterr().out)["students"]
-    assert [(each["student"], each["section"]) for each in students][:2] == [("501", "Monday"), ("502", "Monday")]
-    roster.write_text("id\nkim\nkim\n")
-    assert main(["classroom", "report", str(folder.folder), "--roster", str(roster)]) == 2
-    assert "line 3" in capsys.readouterr().err
-
-
-def test_an_extension_counts_where_the_platform_gives_no_time(folder: ClassFolder, roster: Path) -> None:
+def test_an_extension_counts_without_a_time_and_report_takes_any_roster(
+    folder: ClassFolder, roster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     late = Rules(late=LatePolicy(10))
     assert make_gradebook(folder, late).student("501").points == 3.6
     book = make_gradebook(folder, late, roster=roster)
@@ -133,6 +126,12 @@ def test_an_extension_counts_where_the_platform_gives_no_time(folder: ClassFolde
     assert make_gradebook(folder, own).student("501").points == 4
     others = Rules(late=LatePolicy(10), extensions=(Extension("501", "another/exercise", hours=48),))
     assert make_gradebook(folder, others).student("501").points == 3.6
+    assert main(["classroom", "report", str(folder.folder), "--roster", str(roster), "--json"]) == 0
+    students = json.loads(capsys.readouterr().out)["students"]
+    assert [(each["student"], each["section"]) for each in students][:2] == [("501", "Monday"), ("502", "Monday")]
+    roster.write_text("id\nkim\nkim\n")
+    assert main(["classroom", "report", str(folder.folder), "--roster", str(roster)]) == 2
+    assert "line 3" in capsys.readouterr().err
 
 
 def test_an_extension_of_the_roster_adds_hours_to_the_due_date(roster: Path, tmp_path: Path) -> None:

@@ -89,24 +89,18 @@ def test_a_needed_check_is_known_and_not_hidden(tmp_path: Path) -> None:
         list(check_warnings(Rules(needs=("paritty",)), {SYNCS: frozenset({*OWN, "parity"})}))
 
 
-def test_the_guides_example_has_every_key() -> None:
+def test_the_guides_have_every_key_and_an_empty_file_means_defaults(tmp_path: Path) -> None:
     document = tomllib.loads(example())
     ours = {"path", "text", "extensions"}
     assert document.keys() == {each.name for each in fields(Rules)} - ours | {"extension", "time_zone"}
     assert document["late"].keys() == {each.name for each in fields(LatePolicy)}
     assert set().union(*document["exercises"].values()) == {each.name for each in fields(ExerciseRules)}
     assert set().union(*document["extension"]) == {each.name for each in fields(Extension)}
-
-
-def test_the_instructors_guide_shows_valid_rules(tmp_path: Path) -> None:
     guide = GUIDE.with_name("README.md").read_text(encoding="utf-8")
     examples = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
     assert examples
     for text in examples:
         assert rules(tmp_path, text, tuple(exercise.key for exercise in COURSE.exercises)).late.per_cent == 10
-
-
-def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
     rules_read = rules(tmp_path, "")
     assert Rules(path=rules_read.path) == rules_read
 
@@ -140,13 +134,10 @@ def test_a_mistake_is_reported_with_line_and_key(tmp_path: Path, text: str, line
     assert named in error
 
 
-def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once_also_hours_without_a_due_date(tmp_path: Path) -> None:
     lines = error_of(tmp_path, "hints = -1\n[late]\nper = 'week'\n").splitlines()
     assert [line.split(": ")[:2] for line in lines[:2]] == [["FILE, line 1", "hints"], ["FILE, line 3", "late.per"]]
     assert error_of(tmp_path, "a = 'b").startswith("FILE: ")
-
-
-def test_more_hours_without_a_due_date_are_a_mistake(tmp_path: Path) -> None:
     extension = f"[[extension]]\nstudent = 'kim'\nexercise = '{COPY}'\nhours = 1\n"
     assert "FILE, line 4: extension[0].hours: " in error_of(tmp_path, extension)
     dated = f"[exercises.'{SYNCS}']\ndue = 2026-03-01T23:59:00Z\n"

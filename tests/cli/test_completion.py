@@ -91,9 +91,11 @@ def test_candidates_follow_the_words_before(words: tuple[str, ...], expected: li
     assert offered(*words) == expected
 
 
-def test_candidates_come_from_the_course_that_the_words_name(course_folder: Path) -> None:
+def test_candidates_come_from_the_named_course_and_need_a_known_verb(course_folder: Path) -> None:
     assert offered("--course", str(course_folder), "hint", "tw")[:2] == ["twice_1_1", "twice_1_2"]
     assert offered("hint", f"--course={course_folder}", "2") == ["2.1", "2.2"]
+    with pytest.raises(UsageError):
+        offered("grad", "2")
 
 
 def test_each_offered_model_is_accepted() -> None:
@@ -104,11 +106,6 @@ def test_each_offered_model_is_accepted() -> None:
     assert parser.parse_args(["--models", "h100, a100-40"]).models == ("H100", "A100 40")
     with pytest.raises(SystemExit, match="2"):
         parser.parse_args(["--models", "H1000000"])
-
-
-def test_an_unknown_verb_has_no_candidates() -> None:
-    with pytest.raises(UsageError):
-        offered("grad", "2")
 
 
 def test_a_shell_gets_its_script_or_an_error(gpututor: Call) -> None:

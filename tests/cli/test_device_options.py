@@ -14,8 +14,7 @@ from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.errors import UsageError
 from tests.support.command_line import Call
-
-RIGHT = "def twice(number):\n    return 2 * number\n"
+from tests.support.tiny_course import RIGHT
 
 
 @pytest.fixture
@@ -56,18 +55,14 @@ def test_options_override_the_settings(
     assert settled(words) == expected
 
 
-def test_other_peoples_files_ignore_the_settings(settings: Path) -> None:
+def test_others_files_and_invalid_settings_change_no_options(
+    settings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings.write_text('device = "cpu"\ngpu = "H100"\n')
     assert settled("", by_settings=False) == ("auto", None, "")
-
-
-def test_contradictory_options_are_refused(settings: Path) -> None:
     settings.write_text('device = "virtual"\n')
     with pytest.raises(UsageError, match="--gpus"):
         settled("--device cpu --gpus 2")
-
-
-def test_an_invalid_setting_is_reported_and_ignored(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings.write_text('device = "gpu"\n')
     assert settled("") == ("auto", None, "")
     assert "line 1: device" in capsys.readouterr().err

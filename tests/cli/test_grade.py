@@ -18,7 +18,7 @@ from gpututor.grading.report import Outcome, Report
 from gpututor.progress.recordings import Recordings
 from gpututor.progress.store import ProgressStore
 from tests.support.command_line import run_gpututor as gpututor
-from tests.support.tiny_course import write_course
+from tests.support.tiny_course import WRONG, write_course
 
 TRUSTED = ("--isolation", "process")
 GradeFile = Callable[..., subprocess.CompletedProcess[str]]
@@ -50,17 +50,19 @@ def own(course: Path) -> Path:
     return paths.default_workspace("tiny") / "01_lesson_1" / "01_twice_1_1.py"
 
 
-def test_a_right_file_passes_with_exit_code_zero(grade_file: GradeFile) -> None:
+def test_a_right_file_passes_as_text_and_as_json(grade_file: GradeFile) -> None:
     done = grade_file()
 
     assert done.returncode == 0, done.stderr
     assert "✓ passed " in done.stdout
     assert "virtual T4 (modelled)" in done.stdout
     assert "isolation process" in done.stdout
+    report = Report.from_json(json.loads(grade_file("--json", "--seed", 2**32 - 1).stdout))
+    assert (report.outcome, report.environment.seed) == (Outcome.PASSED, 2**32 - 1)
 
 
 def test_a_wrong_file_fails_with_exit_code_one(grade_file: GradeFile, solution: Path) -> None:
-    solution.write_text("def twice(number):\n    return number\n")
+    solution.write_text(WRONG)
     done = grade_file()
     assert done.returncode == 1
     assert "✗ failed " in done.stdout
@@ -80,11 +82,6 @@ def test_a_notebook_is_graded_with_places_in_its_cells(course: Path, tmp_path: P
     path.write_text("{")
     done = gpututor(*words)
     assert (done.returncode, "homework.ipynb" in done.stderr, "line 1" in done.stderr) == (2, True, True)
-
-
-def test_the_report_comes_as_json(grade_file: GradeFile) -> None:
-    report = Report.from_json(json.loads(grade_file("--json", "--seed", 2**32 - 1).stdout))
-    assert (report.outcome, report.environment.seed) == (Outcome.PASSED, 2**32 - 1)
 
 
 def test_the_learners_own_file_is_graded_and_recorded(course: Path, own: Path) -> None:
@@ -116,14 +113,16 @@ def test_another_file_is_not_taken_for_the_learners_own(
     assert "0 of 1 passed" in capsys.readouterr().out
 
 
-def test_a_missing_file_and_a_link_are_refused(
-    course: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_missing_file_a_link_and_several_gpus_are_refused(
+    course: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], solution: Path
 ) -> None:
     missing, link = tmp_path / "missing.py", tmp_path / "link.py"
     link.symlink_to("/etc/passwd")
     for path in (missing, link):
         assert main(["--course", str(course), "grade", "1.1", "--file", str(path)]) == 2
         assert str(path) in capsys.readouterr().err
+    assert main(["--course", str(course), "grade", "1.1", "--file", str(solution), "--gpu", "T4,A100"]) == 2
+    assert "'T4,A100'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["grade", "run", "diff", "reset"])
@@ -178,11 +177,6 @@ def test_output_of_the_solution_cannot_control_the_terminal(grade_file: GradeFil
     assert "\x1b" not in done.stdout
     assert "\x07" not in done.stdout
     assert "[/int]" in done.stdout
-
-
-def test_grade_takes_one_gpu(course: Path, solution: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--course", str(course), "grade", "1.1", "--file", str(solution), "--gpu", "T4,A100"]) == 2
-    assert "'T4,A100'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

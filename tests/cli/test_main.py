@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import pkgutil
-import pty
 import re
 import subprocess
 import sys
@@ -17,6 +15,7 @@ import pytest
 from gpututor import __version__, cli, describe_version
 from gpututor.cli import main as main_module
 from gpututor.cli.main import VERBS, main
+from tests.support.command_line import on_a_terminal, read_to_end, read_until
 from tests.support.command_line import run_gpututor as run
 
 
@@ -133,12 +132,6 @@ def test_a_verb_imports_no_heavy_module_and_no_other_verb() -> None:
     assert ended.stderr.split() == ["gpututor.cli.list", "gpututor.cli.main", "gpututor.cli.options"]
 
 
-def test_without_a_terminal_the_app_names_the_verbs() -> None:
-    ended = run()
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert "`gpututor list`" in ended.stderr
-
-
 def test_without_a_verb_the_app_gets_the_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given: list[Path | None] = []
 
@@ -151,16 +144,16 @@ def test_without_a_verb_the_app_gets_the_folders(monkeypatch: pytest.MonkeyPatch
     assert given == [None, tmp_path]
 
 
-def test_a_verb_prints_on_stdout_and_ends_with_its_code(course_folder: Path) -> None:
+def test_a_verb_prints_on_stdout_in_any_encoding_and_ends_with_its_code(course_folder: Path) -> None:
     listed = run("list", "--course", str(course_folder))
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "0 of 4 passed" in listed.stdout
     refused = run("solution", "1.1", "--course", str(course_folder))
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "Traceback" not in refused.stderr
-
-
-def test_a_terminal_that_is_not_utf_8_gets_question_marks(course_folder: Path) -> None:
+    ended = run()
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "`gpututor list`" in ended.stderr
     ended = run("list", "--course", str(course_folder), PYTHONIOENCODING="ascii")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "? to do" in ended.stdout
@@ -196,26 +189,9 @@ def test_ctrl_c_at_a_question_changes_nothing(course_folder: Path, tmp_path: Pat
     assert run("init", *common).returncode == 0
     path = workspace / "01_lesson_1" / "01_twice_1_1.py"
     path.write_text("mine = 1\n")
-    # A child of tests in the background may inherit an ignored SIGINT.
-    code = "import signal; signal.signal(2, signal.default_int_handler); import gpututor.cli.main as c, sys; "
-    keyboard, terminal = pty.openpty()
-    asked = subprocess.Popen(
-        [sys.executable, "-c", f"{code} sys.exit(c.main())", "reset", "1.1", *common],
-        stdin=terminal,
-        stdout=subprocess.PIPE,
-        stderr=terminal,
-        text=True,
-    )
-    os.close(terminal)
-    shown = ""
-    while "[y/N]" not in shown:
-        shown += os.read(keyboard, 1024).decode()
-    asked.send_signal(2)
-    out, _ = asked.communicate(timeout=30)
-    assert (asked.returncode, out) == (main_module.INTERRUPTED, "")
-    with contextlib.suppress(OSError):  # Linux reports the end of a terminal as an error
-        while more := os.read(keyboard, 1024).decode():
-            shown += more
-    os.close(keyboard)
-    assert "Traceback" not in shown
+    with on_a_terminal("reset", "1.1", *common) as (process, terminal):
+        read_until(terminal, "[y/N]")
+        os.write(terminal, b"\x03")
+        assert "Traceback" not in read_to_end(terminal)
+        assert process.wait(30) == main_module.INTERRUPTED
     assert path.read_text() == "mine = 1\n"

@@ -29,21 +29,15 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_script_imports_modules_from_its_folder(course: Path, script: Path) -> None:
+def test_modules_output_exit_code_and_traceback_are_the_scripts(course: Path, script: Path) -> None:
     (script.parent / "words.py").write_text("WORD = 'imported'\n")
     script.write_text("import sys, words; print(words.WORD, sys.path[0])\n")
     done = _run(course, "1.1", "--file", script, "--device", "virtual")
     assert done.stdout == f"imported {script.parent}\n", done.stderr
-
-
-def test_the_scripts_output_and_exit_code_are_its_own(course: Path, script: Path) -> None:
     script.write_text("import sys, torch\nprint(torch.ones(2, device='cuda').device)\nsys.exit(7)\n")
     done = _run(course, "1.1", "--file", script)
     assert (done.returncode, done.stdout) == (7, "cuda:0\n")
     assert "virtual T4 (modelled)" in done.stderr
-
-
-def test_a_traceback_shows_only_the_learners_lines(course: Path, script: Path) -> None:
     script.write_text("import torch\ntorch.ones(2, device='cuda') + torch.ones(2)\n")
     done = _run(course, "1.1", "--file", script)
     assert done.returncode == 1

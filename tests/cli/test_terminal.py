@@ -41,11 +41,8 @@ def test_output_breaks_between_words(monkeypatch: pytest.MonkeyPatch, width: int
     assert " ".join(" ".join(sentence).split()) == f"✗ failed {SENTENCE}"
 
 
-def test_without_a_terminal_lines_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_words_and_lines_without_a_terminal_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert printed(monkeypatch, io.StringIO(), 40)[0] == f"  ✗ failed   {SENTENCE}"
-
-
-def test_a_word_longer_than_the_line_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", Terminal())
     monkeypatch.setattr(shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((40, 24)))
     path = "/a-folder/with-hyphens" * 3
@@ -70,14 +67,11 @@ def follow(stream: io.StringIO, lines: int, moments: Sequence[float]) -> str:
     return stream.getvalue()
 
 
-def test_a_long_grading_prints_its_duration_and_step() -> None:
+def test_only_a_long_grading_on_a_terminal_prints_its_duration_and_step() -> None:
     shown = follow(Terminal(), 2, moments=[0.01, 0.01])
     first, second = shown.splitlines()
     assert first == second
     assert all(words in first for words in ("0 s", "machine 2 of 3", "call 1 of 4"))
-
-
-def test_a_short_grading_prints_nothing_and_without_a_terminal_none_does() -> None:
     assert follow(Terminal(), 0, moments=[60.0]) == ""
     assert follow(io.StringIO(), 0, moments=[0.0]) == ""
 

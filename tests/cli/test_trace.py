@@ -144,10 +144,14 @@ def test_a_traceback_has_only_the_scripts_frames(tmp_path: Path) -> None:
     assert re.search(r"^  kernels +1 ", done.stderr, re.MULTILINE)
 
 
-def test_json_has_the_documented_keys(folder: Path) -> None:
+def test_json_has_the_documented_keys_and_the_timeline_is_for_viewers(folder: Path) -> None:
     page = (ROOT / "docs" / "trace.md").read_text(encoding="utf-8")
-    done = trace(folder, "--json", "summary.json", "--gpus", "2", "--memory", "1GiB", "train.py", "a")
+    timeline = ("--chrome", "timeline.json")
+    done = trace(folder, "--json", "summary.json", "--gpus", "2", "--memory", "1GiB", *timeline, "train.py", "a")
     assert done.returncode == 0, done.stderr
+    assert "timeline.json" in done.stderr
+    events = json.loads((folder / "timeline.json").read_text())["traceEvents"]
+    assert sum(event["name"] == "aten::mm" and event["ph"] == "X" and event["pid"] == 1 for event in events) == 12
     document: dict[str, Any] = json.loads((folder / "summary.json").read_text())
     assert (document["schema_version"], document["command"]) == (1, ["train.py", "a"])
     (run,) = document["runs"]
@@ -166,38 +170,15 @@ def test_json_has_the_documented_keys(folder: Path) -> None:
 
 
 @pytest.mark.long
-def test_json_on_stdout_follows_the_scripts_output(tmp_path: Path) -> None:
+def test_json_goes_to_stdout_and_real_time_replaces_virtual_time(tmp_path: Path) -> None:
     done = trace_script(tmp_path, "print('mine')\n", "--json", "-")
     first, rest = done.stdout.split("\n", 1)
     assert first == "mine"
     assert json.loads(rest)["runs"][0]["exit_code"] == 0
-
-
-def test_the_timeline_is_a_file_for_viewers(folder: Path) -> None:
-    done = trace(folder, "--chrome", "timeline.json", "train.py")
-    assert "timeline.json" in done.stderr
-    events = json.loads((folder / "timeline.json").read_text())["traceEvents"]
-    assert sum(event["name"] == "aten::mm" and event["ph"] == "X" and event["pid"] == 1 for event in events) == 12
-
-
-@pytest.mark.long
-def test_real_time_replaces_virtual_time(tmp_path: Path) -> None:
     source = "import time\nbegan = time.perf_counter()\ntime.sleep(0.2)\nprint(time.perf_counter() - began)\n"
     virtual, real = (trace_script(tmp_path, source, *words).stdout for words in ((), ("--real-time",)))
     assert 0.2 <= float(virtual) < 0.2001
     assert float(real) > 0.2
-
-
-@pytest.mark.long
-def test_a_script_with_its_own_virtual_gpu_gets_advice(tmp_path: Path) -> None:
-    done = trace_script(
-        tmp_path,
-        "import torch\nfrom gpututor.devices.virtual import virtual_gpu\n"
-        "torch.ones(3, device='cuda')\nwith virtual_gpu():\n    pass\n",
-    )
-    words = " ".join(done.stderr.split())
-    assert "remove that block" in words
-    assert ".. " not in words
 
 
 @pytest.mark.long
@@ -233,7 +214,7 @@ def test_the_exit_code_is_the_first_gpus_and_the_others_still_run(tmp_path: Path
 
 
 @pytest.mark.long
-def test_a_launch_bound_program_gets_a_note(tmp_path: Path) -> None:
+def test_launch_bound_programs_and_own_virtual_gpus_get_advice(tmp_path: Path) -> None:
     done = trace_script(
         tmp_path,
         "import torch\nx = torch.ones(3, device='cuda')\nfor _ in range(500):\n    x = x + 1\n",
@@ -244,6 +225,14 @@ def test_a_launch_bound_program_gets_a_note(tmp_path: Path) -> None:
     assert note in done.stderr.splitlines()[-1]
     done = trace_script(tmp_path, "import torch\ntorch.ones(1 << 24, device='cuda').sum().item()\n", "--gpu", "T4,L4")
     assert note not in done.stderr
+    done = trace_script(
+        tmp_path,
+        "import torch\nfrom gpututor.devices.virtual import virtual_gpu\n"
+        "torch.ones(3, device='cuda')\nwith virtual_gpu():\n    pass\n",
+    )
+    words = " ".join(done.stderr.split())
+    assert "remove that block" in words
+    assert ".. " not in words
 
 
 @pytest.mark.parametrize(

@@ -159,16 +159,15 @@ def test_an_interrupted_program_is_summarized(tmp_path: Path, number: signal.Sig
 
 
 @pytest.mark.parametrize(
-    "source",
-    [ENDLESS_FINALISERS, pytest.param(SWALLOWED, marks=pytest.mark.long)],
-    ids=["in a finaliser", "exception replaced in C"],
+    ("source", "number"),
+    [
+        pytest.param(ENDLESS_FINALISERS, signal.SIGTERM, id="in a finaliser"),
+        pytest.param(ENDLESS_FINALISERS, signal.SIGINT, id="by Ctrl-C in a finaliser"),
+        pytest.param(SWALLOWED, signal.SIGTERM, marks=pytest.mark.long, id="exception replaced in C"),
+    ],
 )
-def test_sigterm_ends_any_program_with_its_exit_code(tmp_path: Path, source: str) -> None:
-    interrupt(tmp_path, source, signal.SIGTERM)
-
-
-def test_ctrl_c_in_a_finaliser_ends_a_program(tmp_path: Path) -> None:
-    interrupt(tmp_path, ENDLESS_FINALISERS, signal.SIGINT)
+def test_a_signal_ends_any_program_with_its_exit_code(tmp_path: Path, source: str, number: signal.Signals) -> None:
+    interrupt(tmp_path, source, number)
 
 
 @pytest.mark.parametrize("method", mostly_long(["spawn", "fork"], ["spawn"]))

@@ -26,7 +26,7 @@ from gpututor.progress.store import ProgressStore
 from tests.support.classes import report_of
 from tests.support.command_line import Call, Terminal
 from tests.support.reports import report
-from tests.support.tiny_course import FILES
+from tests.support.tiny_course import FILES, RIGHT
 
 
 def record(key: str, *outcomes: Outcome) -> None:
@@ -80,7 +80,7 @@ def test_list_reports_a_missing_manifest(gpututor: Call, broken: Path) -> None:
     assert str(broken) in json.loads(said.out)["problems"][0]["title"]
 
 
-def test_list_reports_a_broken_manifest_and_shows_the_rest(gpututor: Call, course_folder: Path) -> None:
+def test_list_reports_a_broken_manifest_and_json_has_course_and_problems(gpututor: Call, course_folder: Path) -> None:
     path = break_an_exercise(course_folder)
     said = gpututor("list")
     assert said.code == 2
@@ -88,12 +88,8 @@ def test_list_reports_a_broken_manifest_and_shows_the_rest(gpututor: Call, cours
     assert said.out.count("to do") == 3
     assert str(path) in said.err
     assert "\x1b" not in said.err
-
-
-def test_list_json_has_course_progress_and_problems(gpututor: Call, course_folder: Path) -> None:
     record("lesson_2/twice_2_1", Outcome.PASSED)
     gpututor("hint", "2.1")
-    path = break_an_exercise(course_folder)
     said = gpututor("list", "--json")
     listed = json.loads(said.out)
     assert (said.code, said.err) == (2, "")
@@ -135,16 +131,14 @@ def test_list_shows_one_learning_path(gpututor: Call, course_folder: Path) -> No
     assert "core" in said.err
 
 
-def test_list_works_without_readable_progress(gpututor: Call) -> None:
+def test_list_works_without_readable_progress_and_sets_damaged_progress_aside(gpututor: Call) -> None:
     paths.data_folder().parent.mkdir(exist_ok=True)
     paths.data_folder().write_text("in the way")
     said = gpututor("list")
     assert said.code == 0
     assert said.out.count("to do") == 4
     assert str(paths.data_folder()) in said.err
-
-
-def test_damaged_progress_is_set_aside_and_named(gpututor: Call) -> None:
+    paths.data_folder().unlink()
     paths.progress_file("tiny").parent.mkdir(parents=True)
     paths.progress_file("tiny").write_text("damaged " * 100)
     said = gpututor("list")
@@ -165,18 +159,7 @@ def test_init_makes_and_lists_the_missing_files(gpututor: Call, tmp_path: Path, 
     assert "`gpututor reset twice_2_1`" in gpututor("init").out
 
 
-def test_init_of_another_folder_says_how_to_go_back(gpututor: Call, tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    gpututor("init", str(first))
-    assert f"`gpututor init {first}`" in gpututor("init", str(second)).out
-    assert str(first) not in gpututor("init", str(second)).out
-
-
-def test_init_without_a_folder_makes_the_default_one(gpututor: Call) -> None:
-    assert gpututor("init").out.endswith(f"4 new files in {paths.default_workspace('tiny')}\n")
-
-
-def test_hints_come_one_at_a_time_and_are_counted(gpututor: Call) -> None:
+def test_hints_come_one_at_a_time_or_all_and_are_counted(gpututor: Call) -> None:
     first = gpututor("hint", "1.1")
     assert first.out == "Hint 1 of 3\n\nLook\nLook at the name.\n\n2 more to come.\n"
     assert gpututor("hint", "twice_1_1").out.startswith("Hint 2 of 3\n\nThink")
@@ -184,9 +167,6 @@ def test_hints_come_one_at_a_time_and_are_counted(gpututor: Call) -> None:
     for _ in range(2):
         assert gpututor("hint", "1.1").out.startswith("You have seen all 3")
     assert hints_used() == 3
-
-
-def test_hint_all_shows_and_counts_all_hints(gpututor: Call) -> None:
     gpututor("hint", "1.1")
     for _ in range(2):
         assert gpututor("hint", "1.1", "--all").out.count("Hint ") == 3
@@ -208,31 +188,15 @@ def test_solution_and_diff_need_a_pass_or_yes(gpututor: Call, verb: str) -> None
     assert gpututor(verb, "1.1") == insisted
 
 
-def test_solution_prints_the_file(gpututor: Call) -> None:
-    assert gpututor("solution", "1.1", "--yes").out == FILES["solution.py"]
-
-
-def test_diff_is_unified_and_escapes_control_characters(gpututor: Call, mine: tuple[Workspace, Exercise]) -> None:
-    workspace, exercise = mine
-    workspace.write(exercise, "def twice(number):\n    return '\x1b[31m'")
-    said = gpututor("diff", "1.1", "--yes")
-    assert said.out == (
-        "--- 01_lesson_1/01_twice_1_1.py\n"
-        "+++ solution\n"
-        "@@ -1,2 +1,2 @@\n"
-        " def twice(number):\n"
-        "-    return '\\x1b[31m'\n"
-        "+    return 2 * number\n"
-    )
-    workspace.write(exercise, exercise.solution)
-    same = gpututor("diff", "1.1", "--yes")
-    assert (same.code, same.out.count("\n"), "@@" in same.out) == (0, 1, False)
-
-
-def test_diff_without_a_workspace_names_init(gpututor: Call, tmp_path: Path) -> None:
+def test_diff_needs_a_workspace_and_init_makes_the_default_one(gpututor: Call, tmp_path: Path) -> None:
     for options, command in (((), "`gpututor init`"), (("--workspace", str(tmp_path)), f"`gpututor init {tmp_path}`")):
         said = gpututor("diff", "1.1", "--yes", *options)
         assert (said.code, command in said.err) == (2, True)
+    assert gpututor("init").out.endswith(f"4 new files in {paths.default_workspace('tiny')}\n")
+    first, second = tmp_path / "first", tmp_path / "second"
+    gpututor("init", str(first))
+    assert f"`gpututor init {first}`" in gpututor("init", str(second)).out
+    assert str(first) not in gpututor("init", str(second)).out
 
 
 @pytest.fixture
@@ -255,9 +219,7 @@ def test_reset_asks_first(
     assert workspace.read(exercise) == ("mine = 1\n" if code else FILES["starter.py"])
 
 
-def test_reset_without_a_terminal_needs_yes_and_names_the_backup(
-    gpututor: Call, mine: tuple[Workspace, Exercise]
-) -> None:
+def test_reset_names_the_backup_and_diff_is_unified(gpututor: Call, mine: tuple[Workspace, Exercise]) -> None:
     workspace, exercise = mine
     refused = gpututor("reset", "1.1")
     assert (refused.code, workspace.read(exercise)) == (2, "mine = 1\n")
@@ -269,9 +231,22 @@ def test_reset_without_a_terminal_needs_yes_and_names_the_backup(
     workspace.path_of(exercise).unlink()
     assert gpututor("reset", "1.1").code == 0
     assert workspace.read(exercise) == FILES["starter.py"]
+    workspace.write(exercise, "def twice(number):\n    return '\x1b[31m'")
+    said = gpututor("diff", "1.1", "--yes")
+    assert said.out == (
+        "--- 01_lesson_1/01_twice_1_1.py\n"
+        "+++ solution\n"
+        "@@ -1,2 +1,2 @@\n"
+        " def twice(number):\n"
+        "-    return '\\x1b[31m'\n"
+        "+    return 2 * number\n"
+    )
+    workspace.write(exercise, exercise.solution)
+    same = gpututor("diff", "1.1", "--yes")
+    assert (same.code, same.out.count("\n"), "@@" in same.out) == (0, 1, False)
 
 
-def test_devices_are_listed_as_text_and_json(gpututor: Call) -> None:
+def test_devices_are_listed_as_text_and_json_and_need_torch(gpututor: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     said = gpututor("devices")
     assert (said.code, said.err) == (0, "")
     names = [line.split()[0] for line in said.out.splitlines()]
@@ -279,9 +254,6 @@ def test_devices_are_listed_as_text_and_json(gpututor: Call) -> None:
     listed = json.loads(gpututor("devices", "--json").out)
     assert sorted(listed) == ["devices", "error", "probed_at", "schema_version", "torch"]
     assert listed["devices"][0]["name"] == "cpu"
-
-
-def test_devices_without_torch_is_an_error(gpututor: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpututor.hardware.inventory.torch_version", lambda: "")
     said = gpututor("devices")
     assert (said.code, said.out) == (1, "")
@@ -319,9 +291,10 @@ def test_doctor_ends_with_1_if_something_is_wrong(gpututor: Call, course_folder:
     assert wrong == ["course", "progress"]
 
 
-def test_an_unknown_exercise_is_an_error_with_the_nearest_name(gpututor: Call) -> None:
+def test_an_exercise_is_looked_up_by_name_and_its_solution_printed(gpututor: Call) -> None:
     said = gpututor("hint", "twise_1_1")
     assert (said.code, said.out, "twice_1_1" in said.err) == (2, "", True)
+    assert gpututor("solution", "1.1", "--yes").out == FILES["solution.py"]
 
 
 @pytest.mark.parametrize("words", ["1.1", "twice_1_1", "lesson_1/twice_1_1"])
@@ -370,7 +343,7 @@ def test_grade_works_without_a_writable_home(gpututor: Call, tmp_path: Path, mon
     (tmp_path / "in_the_way").write_text("")
     monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path / "in_the_way"))
     solution = tmp_path / "mine.py"
-    solution.write_text("def twice(number):\n    return 2 * number\n")
+    solution.write_text(RIGHT)
     said = gpututor("grade", "1.1", "--file", str(solution), "--isolation", "process", "--json")
     assert said.code == 0, said.err
     assert json.loads(said.out)["outcome"] == "passed"

@@ -44,7 +44,7 @@ def titles(course: Course) -> list[str]:
     return [problem.title.removeprefix(f"{course.folder}{os.sep}") for problem in course.problems]
 
 
-def test_a_valid_course_loads_completely(folder: Path) -> None:
+def test_a_valid_course_loads_completely_and_finds_its_exercises(folder: Path) -> None:
     course = load_course(folder)
     assert (course.problems, course.id, course.title) == ((), "tiny", "A tiny course")
     assert labels(course) == ALL
@@ -53,6 +53,14 @@ def test_a_valid_course_loads_completely(folder: Path) -> None:
     assert exercise.scenarios == (Scenario("one GPU"),)
     assert (len(exercise.hints), len(exercise.wrong_solutions)) == (3, 3)
     assert course.lessons[1].text.startswith("# Lesson 2")
+    for exercise in load_course(folder).exercises:
+        assert load_exercise(exercise.folder) == exercise
+    with pytest.raises(UsageError) as raised:
+        course.find("twise_2_3")
+    assert "twice_2_3" in raised.value.advice
+    file, own_folder = "02_lesson_2/03_twice_2_3.py", str(course.exercises[5].folder)
+    for words in ("2.3", "twice_2_3", "lesson_2/twice_2_3", file, own_folder):
+        assert course.find(words).label == "2.3"
 
 
 PATH = '[[path]]\nname = "core"\ntitle = "core path"\nexercises = ["twice_1_1", "{}"]\n'
@@ -125,11 +133,6 @@ def test_the_default_number_of_processes_is_two(broken: Path, line: str, process
     manifest.write_text(manifest.read_text().replace('kind = "function"\n', f'kind = "processes"\n{line}'))
     exercise = load_exercise(broken)
     assert (exercise.kind, exercise.processes) == ("processes", processes)
-
-
-def test_an_exercise_loads_the_same_without_its_course(folder: Path) -> None:
-    for exercise in load_course(folder).exercises:
-        assert load_exercise(exercise.folder) == exercise
 
 
 def remove(path: Path) -> None:
@@ -208,19 +211,16 @@ def test_a_duplicate_is_refused(folder: Path, lesson: str, number: int, slug: st
     assert titles(course)[0].startswith(f"{words} is taken by {folder}")
 
 
-def test_misnamed_lesson_folders_are_reported(folder: Path) -> None:
-    names = ["00_lesson", "003_lesson", "03-lesson", "03_", "03_Lesson", "1_lesson", "lesson"]
-    for name in names:
-        (folder / name).mkdir()
-    assert {title.partition(": not the name ")[0] for title in titles(load_course(folder))} == set(names)
-
-
-def test_hidden_folders_caches_and_files_are_ignored(folder: Path) -> None:
+def test_misnamed_lesson_folders_are_reported_but_no_hidden_ones(folder: Path) -> None:
     for lesson in (folder, folder / "01_lesson_1"):
         (lesson / ".git").mkdir()
         (lesson / "__pycache__").mkdir()
         (lesson / "README.md").write_text("")
     assert load_course(folder).problems == ()
+    names = ["00_lesson", "003_lesson", "03-lesson", "03_", "03_Lesson", "1_lesson", "lesson"]
+    for name in names:
+        (folder / name).mkdir()
+    assert {title.partition(": not the name ")[0] for title in titles(load_course(folder))} == set(names)
 
 
 def test_a_lesson_without_exercises_is_reported(folder: Path) -> None:
@@ -259,16 +259,6 @@ def test_arbitrary_file_content_breaks_only_its_exercise(folder: Path, broken: P
     assert set(ALL) - {"1.2"} <= set(labels(course))
     assert all(str(path) in problem.title for problem in course.problems)
     assert ("1.2" in labels(course)) == (not course.problems)
-
-
-def test_an_unknown_exercise_suggests_the_nearest(folder: Path) -> None:
-    course = load_course(folder)
-    with pytest.raises(UsageError) as raised:
-        course.find("twise_2_3")
-    assert "twice_2_3" in raised.value.advice
-    file, own_folder = "02_lesson_2/03_twice_2_3.py", str(course.exercises[5].folder)
-    for words in ("2.3", "twice_2_3", "lesson_2/twice_2_3", file, own_folder):
-        assert course.find(words).label == "2.3"
 
 
 def loop(path: Path) -> None:
@@ -316,32 +306,26 @@ def test_an_unused_special_file_is_ignored(folder: Path, make: Callable[[Path], 
     assert (len(course.exercises), course.problems) == (6, ())
 
 
+OF_AN_EXERCISE = ("exercise.toml", *EXERCISE_FILES, "wrong/once.py", "wrong")
+OF_LESSONS = ("course.toml", "01_lesson_1/lesson.toml", "01_lesson_1/lesson.md")
+FIRST = "01_lesson_1/01_twice_1_1"
+
+
 @pytest.mark.parametrize("make", SPECIAL)
-@pytest.mark.parametrize("name", ["exercise.toml", *EXERCISE_FILES, "wrong/once.py", "wrong"])
+@pytest.mark.parametrize("name", [*OF_LESSONS, *(f"{FIRST}/{name}" for name in OF_AN_EXERCISE)])
 def test_a_special_file_breaks_only_its_exercise(folder: Path, name: str, make: Callable[[Path], None]) -> None:
-    path = folder / "01_lesson_1" / "01_twice_1_1" / name
+    path = folder / name
     remove(path)
     make(path)
     with no_waiting():
         course = load_course(folder)
-    assert labels(course) == ALL[1:]
+    assert labels(course) == ALL[name not in OF_LESSONS :]
     (problem,) = course.problems
     assert problem.title.startswith(f"{path}: ")
     assert "missing" not in problem.title
-    with no_waiting(), pytest.raises(CourseError):
-        load_exercise(folder / "01_lesson_1" / "01_twice_1_1")
-
-
-@pytest.mark.parametrize("make", SPECIAL)
-@pytest.mark.parametrize("name", ["course.toml", "01_lesson_1/lesson.toml", "01_lesson_1/lesson.md"])
-def test_a_special_file_in_a_lesson_breaks_no_exercise(folder: Path, name: str, make: Callable[[Path], None]) -> None:
-    (folder / name).unlink()
-    make(folder / name)
-    with no_waiting():
-        course = load_course(folder)
-    assert labels(course) == ALL
-    (problem,) = course.problems
-    assert problem.title.startswith(f"{folder / name}: ")
+    if name not in OF_LESSONS:
+        with no_waiting(), pytest.raises(CourseError):
+            load_exercise(folder / FIRST)
 
 
 @pytest.mark.parametrize("make", SPECIAL)
@@ -376,26 +360,22 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return site
 
 
-def test_two_packs_can_be_installed(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_installed_packs_are_known_by_name_but_a_folder_comes_first(
+    installed: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert course_folder("first") == installed / "first_pack" / "course"
     for name, has_two_lessons in (("second", True), ("first", False)):
         assert main(["list", "--course", name]) == 0
         assert ("2.2" in capsys.readouterr().out) is has_two_lessons
-
-
-def test_a_folder_precedes_a_pack(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert course_folder("./first") == Path("./first")
-    write_course(tmp_path / "first")
-    assert course_folder("first") == Path("first")
-
-
-def test_unknown_packs_and_packs_without_their_package_are_refused(installed: Path) -> None:
     with pytest.raises(CourseError, match="no installed course") as refused:
         course_folder("secnod")
     assert all(words in refused.value.advice for words in ("'second'?", "first, gone, second."))
     with pytest.raises(CourseError, match=r"gone_pack\.course, .* no such package"):
         course_folder("gone")
+    monkeypatch.chdir(tmp_path)
+    assert course_folder("./first") == Path("./first")
+    write_course(tmp_path / "first")
+    assert course_folder("first") == Path("first")
 
 
 def test_without_packs_a_name_is_a_folder(capsys: pytest.CaptureFixture[str]) -> None:

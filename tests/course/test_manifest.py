@@ -56,16 +56,13 @@ def titles(folder: Path, text: str | bytes, keys: tuple[Key, ...] = EXERCISE_KEY
     return [str(mistake).removeprefix(prefix) for mistake in manifest_of(folder, text, keys).mistakes]
 
 
-def test_a_minimal_manifest_has_defaults(tmp_path: Path) -> None:
+def test_defaults_scenarios_limits_and_excused_mutants_are_read(tmp_path: Path) -> None:
     values = values_of(tmp_path, GOOD.replace('devices = ["virtual", "cuda", "cpu"]\n', ""))
     assert (values["cases"], values["devices"]) == (3, ("virtual", "cuda"))
     assert [Scenario(**scenario) for scenario in values["scenario"]] == [Scenario("one GPU")]
     assert Limits(**values["limits"]) == Limits()
     for line, gpus in (("", 1), ("gpus = 2\n", 2)):
         assert values_of(tmp_path, f'title = "a"\nsummary = "b"\n{line}', LESSON_KEYS)["gpus"] == gpus
-
-
-def test_scenarios_limits_and_excused_mutants_are_read(tmp_path: Path) -> None:
     scenarios = Scenario("none", gpus=0, backends=()), Scenario("two", gpus=2, memory_mib=64)
     values = values_of(
         tmp_path,
@@ -122,9 +119,15 @@ def test_a_mistake_names_its_key_and_the_value(tmp_path: Path, old: str, new: st
     assert any(mistake.startswith(f"{key}: ") and words in mistake for mistake in mistakes), mistakes
 
 
-def test_a_function_cannot_set_processes(tmp_path: Path) -> None:
+def test_contradictions_and_unknown_gpus_are_refused(tmp_path: Path) -> None:
     values = values_of(tmp_path, GOOD.replace("minutes = 5", "minutes = 5\nprocesses = 2"))
     assert [mistake.key for mistake in exercise_mistakes(values)] == ["processes"]
+    scenarios = ({"name": "a", "gpu": "T4"}, {"name": "a", "gpu": "T5"})
+    same, unknown = exercise_mistakes({"scenario": scenarios})
+    assert (same.key, unknown.key) == ("scenario", "scenario[1].gpu")
+    assert "'a'" in same.problem
+    assert "'T5'" in unknown.problem
+    assert Scenario("").gpu in gpu_names()
 
 
 TWO_SCENARIOS = GOOD + '[[scenario]]\nname = "a"\n[[scenario]]\nname = "b"\n'
@@ -144,10 +147,20 @@ def test_a_mistake_in_a_scenario_names_its_index(tmp_path: Path, line: str, key:
     assert mistake.startswith(f"scenario[1].{key}: ")
 
 
-def test_all_mistakes_of_a_file_are_reported(tmp_path: Path) -> None:
+def test_all_mistakes_and_missing_manifests_are_reported(tmp_path: Path) -> None:
     text = GOOD.replace("5", "0").replace('"twice"', '"2"').replace("summary", "sumary") + "[limits]\nwall_s = -1\n"
     keys = ["sumary", "summary", "minutes", "entry", "limits.wall_s"]
     assert [title.partition(":")[0] for title in titles(tmp_path, text)] == keys
+    (tmp_path / "folder.toml").mkdir()
+    os.mkfifo(tmp_path / "pipe.toml")
+    for name, problem in (
+        ("none.toml", "the file is missing"),
+        ("folder.toml", "cannot be read (Is a directory)"),
+        ("pipe.toml", "cannot be read"),
+    ):
+        with no_waiting():
+            (mistake,) = read_manifest(tmp_path / name, COURSE_KEYS).mistakes
+        assert mistake.title.startswith(f"{tmp_path / name}: {problem}")
 
 
 @pytest.mark.parametrize(
@@ -165,40 +178,20 @@ def test_invalid_toml_is_reported_with_its_line(tmp_path: Path, text: str | byte
     assert title in mistake
 
 
-def test_a_missing_manifest_and_a_folder_are_reported(tmp_path: Path) -> None:
-    (tmp_path / "folder.toml").mkdir()
-    os.mkfifo(tmp_path / "pipe.toml")
-    for name, problem in (
-        ("none.toml", "the file is missing"),
-        ("folder.toml", "cannot be read (Is a directory)"),
-        ("pipe.toml", "cannot be read"),
-    ):
-        with no_waiting():
-            (mistake,) = read_manifest(tmp_path / name, COURSE_KEYS).mistakes
-        assert mistake.title.startswith(f"{tmp_path / name}: {problem}")
-
-
-def test_duplicate_scenarios_and_unknown_gpus_are_refused() -> None:
-    scenarios = ({"name": "a", "gpu": "T4"}, {"name": "a", "gpu": "T5"})
-    same, unknown = exercise_mistakes({"scenario": scenarios})
-    assert (same.key, unknown.key) == ("scenario", "scenario[1].gpu")
-    assert "'a'" in same.problem
-    assert "'T5'" in unknown.problem
-    assert Scenario("").gpu in gpu_names()
-
-
-@pytest.mark.parametrize("lines", ["backends = []", "gpus = 1\nbackends = []", "gpus = 2\nbackends = []"])
-def test_gpus_require_a_backend(tmp_path: Path, lines: str) -> None:
+@pytest.mark.parametrize(
+    ("lines", "key", "problem"),
+    [
+        ("backends = []", "gpus", "no backend"),
+        ("gpus = 1\nbackends = []", "gpus", "no backend"),
+        ("gpus = 2\nbackends = []", "gpus", "no backend"),
+        ('driver = "missing"', "driver", ""),
+        ('gpus = 2\ndriver = "too old"', "driver", ""),
+    ],
+)
+def test_gpus_require_a_backend_and_a_driver(tmp_path: Path, lines: str, key: str, problem: str) -> None:
     (mistake,) = exercise_mistakes(values_of(tmp_path, f"{TWO_SCENARIOS}{lines}\n"))
-    assert mistake.key == "scenario[1].gpus"
-    assert "no backend" in mistake.problem
-    assert "gpus = 0" in mistake.advice
-
-
-@pytest.mark.parametrize("lines", ['driver = "missing"', 'gpus = 2\ndriver = "too old"'])
-def test_gpus_require_a_driver(tmp_path: Path, lines: str) -> None:
-    (mistake,) = exercise_mistakes(values_of(tmp_path, f"{TWO_SCENARIOS}{lines}\n"))
-    assert mistake.key == "scenario[1].driver"
+    assert mistake.key == f"scenario[1].{key}"
+    assert problem in mistake.problem
     assert "gpus = 0" in mistake.advice
 
 

@@ -54,13 +54,15 @@ def test_the_function_and_what_it_needs_are_chosen_by_name() -> None:
     assert line_words(["x = 1"], 1) == "1"
 
 
-def test_tagged_cells_are_the_whole_program() -> None:
+def test_tagged_cells_are_the_program_and_a_broken_cell_is_kept() -> None:
     tagged = {"source": ["twice = lambda number: number + more\n", "more = 4"], "metadata": {"tags": ["gpututor"]}}
     program = program_of(notebook("def twice(number):\n    return 0", tagged, "more = 5"), "twice")
     assert (
         program.text
         == "# From a notebook: code cell 2.\n# code cell 2\ntwice = lambda number: number + more\nmore = 4\n"
     )
+    program = program_of(notebook("import math", "def twice(number)\n    return number"), "twice")
+    assert program.text.endswith("# code cell 2\ndef twice(number)\n    return number\n")
 
 
 def test_magics_and_shell_lines_are_left_out_but_not_from_strings() -> None:
@@ -84,11 +86,6 @@ def test_magics_and_shell_lines_are_left_out_but_not_from_strings() -> None:
     assert "rm -rf" not in whole.text
     ast.parse(whole.text)
     assert whole.left_out[3] == "code cell 3, line 6: !pip install torch"
-
-
-def test_a_broken_cell_of_the_function_is_kept_for_the_report() -> None:
-    program = program_of(notebook("import math", "def twice(number)\n    return number"), "twice")
-    assert program.text.endswith("# code cell 2\ndef twice(number)\n    return number\n")
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def exercise(course: Course) -> Exercise:
     return course.exercises[0]
 
 
-def test_a_new_workspace_has_one_file_per_exercise_and_is_remembered(tmp_path: Path, course: Course) -> None:
+def test_a_new_workspace_has_a_file_per_exercise_and_replaces_no_file(tmp_path: Path, course: Course) -> None:
     workspace, new = make_workspace(tmp_path / "deep" / "mine", course)
     assert [str(path.relative_to(workspace.folder)) for path in new] == [
         "01_lesson_1/01_twice_1_1.py",
@@ -57,6 +57,9 @@ def test_a_new_workspace_has_one_file_per_exercise_and_is_remembered(tmp_path: P
     assert [workspace.read(exercise) for exercise in course.exercises] == [STARTER] * 4
     assert find_workspace(course=course) == workspace
     assert paths.remembered_workspace_file("tiny").read_text() == f"{workspace.folder}\n"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WorkspaceError, match="cannot be made"):
+        make_workspace(tmp_path / "file", course)
 
 
 def test_making_a_workspace_adds_only_missing_files(tmp_path: Path, workspace: Workspace, course: Course) -> None:
@@ -73,13 +76,32 @@ def test_making_a_workspace_adds_only_missing_files(tmp_path: Path, workspace: W
     assert other.read(first) == "old = 1\n"
 
 
-def test_a_removed_file_is_recreated(workspace: Workspace, exercise: Exercise) -> None:
+def test_removed_files_are_recreated_and_resets_back_up_any_content(workspace: Workspace, exercise: Exercise) -> None:
     shutil.rmtree(workspace.path_of(exercise).parent)
     with pytest.raises(WorkspaceError, match="is not there"):
         workspace.read(exercise)
     assert workspace.ensure(exercise).read_text() == STARTER
     workspace.write(exercise, "mine = 1\n")
     assert workspace.ensure(exercise).read_text() == "mine = 1\n"
+    workspace.path_of(exercise).write_bytes(b"\xef\xbb\xbfa = 1\r\n\tb = 2\r\n")
+    text = workspace.read(exercise)
+    assert text == "a = 1\r\n\tb = 2\r\n"
+    workspace.write(exercise, text + "c = 3\r\n")
+    assert workspace.path_of(exercise).read_bytes() == b"\xef\xbb\xbfa = 1\r\n\tb = 2\r\nc = 3\r\n"
+    backups = []
+    for number in range(3):
+        workspace.write(exercise, f"mine = {number}\n")
+        backups.append(workspace.reset(exercise))
+        assert workspace.read(exercise) == STARTER
+    assert [backup.read_text() for backup in backups] == ["mine = 0\n", "mine = 1\n", "mine = 2\n"]
+    assert {backup.parent for backup in backups} == {workspace.folder / ".backups"}
+    assert len({backup.name for backup in backups}) == 3
+    workspace.path_of(exercise).write_bytes(b"a\n\xff\xfe")
+    with pytest.raises(WorkspaceError, match=r"UTF-8 text \(line 2\)") as raised:
+        workspace.read(exercise)
+    assert str(workspace.path_of(exercise)) in raised.value.title
+    assert f"gpututor reset {exercise.slug}" in raised.value.advice
+    assert workspace.reset(exercise).read_bytes() == b"a\n\xff\xfe"
 
 
 def test_a_link_stays_a_link(tmp_path: Path, workspace: Workspace, exercise: Exercise) -> None:
@@ -95,34 +117,6 @@ def test_a_link_stays_a_link(tmp_path: Path, workspace: Workspace, exercise: Exe
     assert read_submission(path, follow_links=True) == STARTER
     with pytest.raises(WorkspaceError, match="is a link"):
         read_submission(path, follow_links=False)
-
-
-def test_newlines_and_a_byte_order_mark_are_preserved(workspace: Workspace, exercise: Exercise) -> None:
-    workspace.path_of(exercise).write_bytes(b"\xef\xbb\xbfa = 1\r\n\tb = 2\r\n")
-    text = workspace.read(exercise)
-    assert text == "a = 1\r\n\tb = 2\r\n"
-    workspace.write(exercise, text + "c = 3\r\n")
-    assert workspace.path_of(exercise).read_bytes() == b"\xef\xbb\xbfa = 1\r\n\tb = 2\r\nc = 3\r\n"
-
-
-def test_a_reset_makes_a_dated_backup(workspace: Workspace, exercise: Exercise) -> None:
-    backups = []
-    for number in range(3):
-        workspace.write(exercise, f"mine = {number}\n")
-        backups.append(workspace.reset(exercise))
-        assert workspace.read(exercise) == STARTER
-    assert [backup.read_text() for backup in backups] == ["mine = 0\n", "mine = 1\n", "mine = 2\n"]
-    assert {backup.parent for backup in backups} == {workspace.folder / ".backups"}
-    assert len({backup.name for backup in backups}) == 3
-
-
-def test_a_reset_backs_up_a_binary_file(workspace: Workspace, exercise: Exercise) -> None:
-    workspace.path_of(exercise).write_bytes(b"a\n\xff\xfe")
-    with pytest.raises(WorkspaceError, match=r"UTF-8 text \(line 2\)") as raised:
-        workspace.read(exercise)
-    assert str(workspace.path_of(exercise)) in raised.value.title
-    assert f"gpututor reset {exercise.slug}" in raised.value.advice
-    assert workspace.reset(exercise).read_bytes() == b"a\n\xff\xfe"
 
 
 def test_a_huge_file_a_folder_and_a_pipe_are_refused(workspace: Workspace, exercise: Exercise) -> None:
@@ -146,15 +140,13 @@ def test_a_huge_file_a_folder_and_a_pipe_are_refused(workspace: Workspace, exerc
             uses[verb](exercise)
 
 
-def test_a_refused_text_leaves_the_file_unchanged(workspace: Workspace, exercise: Exercise) -> None:
+def test_a_refused_text_or_write_leaves_the_file_unchanged(
+    workspace: Workspace, exercise: Exercise, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(WorkspaceError, match="invalid character"):
         workspace.write(exercise, "a = '\ud800'\n")
     assert workspace.read(exercise) == STARTER
 
-
-def test_missing_permissions_name_the_file_and_the_remedy(
-    workspace: Workspace, exercise: Exercise, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def refuse(*arguments: object, **options: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -165,12 +157,6 @@ def test_missing_permissions_name_the_file_and_the_remedy(
     assert raised.value.title == f"{path} cannot be written: Permission denied."
     assert str(path.parent) in raised.value.advice
     assert workspace.read(exercise) == STARTER
-
-
-def test_a_file_in_place_of_the_workspace_is_refused(tmp_path: Path, course: Course) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(WorkspaceError, match="cannot be made"):
-        make_workspace(tmp_path / "file", course)
 
 
 def test_a_circular_link_is_refused_and_not_reported_as_missing(workspace: Workspace, exercise: Exercise) -> None:
@@ -252,13 +238,16 @@ def test_the_current_folder_precedes_the_remembered_and_the_default_workspace(
     assert find_workspace(course=course) == default
 
 
-def test_a_removed_current_folder_is_ignored(
+def test_a_removed_current_folder_and_a_missing_course_are_allowed(
     tmp_path: Path, course: Course, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     assert find_workspace(course=course) == workspace
+    (workspace.folder / MARKER).write_text('{"schema_version": 1, "handed_out": {}}')
+    monkeypatch.chdir(workspace.folder)
+    assert find_workspace() == find_workspace(course=course) == workspace
 
 
 def test_a_folder_named_once_becomes_only_the_first_remembered(
@@ -304,14 +293,6 @@ def test_each_course_has_its_own_folder_and_progress(
     monkeypatch.chdir(folders[0])
     assert find_workspace(course=course) == Workspace(folders[0])
     assert find_workspace(course=other) == Workspace(folders[1]), "a workspace of another course is passed by"
-
-
-def test_a_workspace_without_a_course_serves_every_course(
-    tmp_path: Path, course: Course, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (workspace.folder / MARKER).write_text('{"schema_version": 1, "handed_out": {}}')
-    monkeypatch.chdir(workspace.folder)
-    assert find_workspace() == find_workspace(course=course) == workspace
 
 
 RESETTER = """

@@ -1,8 +1,10 @@
-"""The pages of the author's guide: each example that defines checks runs, and makes checks with names of their own."""
+"""The pages of the author's guide: examples of checks run, and its exercises are graded as shown."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -10,7 +12,12 @@ import pytest
 
 import gpututor.checks
 from gpututor.checks import Check
+from gpututor.cli.main import main
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import GradeRequest, GradingFinished
+from gpututor.grading.report import Outcome
 from tests.support import ROOT
+from tests.support.tiny_course import write_course
 
 GUIDE = ROOT / "docs" / "authors"
 CHECK_PAGES = sorted((GUIDE / "checks").glob("*.md"))
@@ -54,3 +61,56 @@ def test_each_check_is_in_an_example() -> None:
     assert len(words) > 15
     missing = [word for word in words if not re.search(rf"\b{word}\(", shown)]
     assert missing == [], "a page in docs/authors/checks shows a Python example of each check"
+
+
+OWN_CHECKS = ROOT / "docs" / "authors" / "own-checks.md"
+PYTHON_FILE = re.compile(r"^```python\n# file: (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.long
+def test_the_example_passes_its_solution_and_fails_its_wrong_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path / "home"))
+    folder = write_course(tmp_path / "course", exercises=1) / "01_lesson_1" / "01_twice_1_1"
+    manifest = folder / "exercise.toml"
+    manifest.write_text(manifest.read_text().replace('entry = "twice"', 'entry = "clipped"\ncases = 3'))
+    files = dict(PYTHON_FILE.findall(OWN_CHECKS.read_text(encoding="utf-8")))
+    assert files.keys() == {"given.py", "checks.py", "solution.py", "wrong/not_clipped.py"}
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+    client = GradingClient(workers="fork server" if sys.platform == "linux" else "spare")
+    reports = {}
+    try:
+        for name in ("solution.py", "wrong/not_clipped.py"):
+            *_, end = client.grade(GradeRequest(str(folder), files[name], "01_clipped.py", "virtual", seed=1))
+            assert isinstance(end, GradingFinished)
+            reports[name] = end.report
+    finally:
+        client.close()
+
+    assert reports["solution.py"].outcome is Outcome.PASSED, reports["solution.py"].reason
+    failure = reports["wrong/not_clipped.py"].first_failure
+    assert failure is not None
+    last_line = files["wrong/not_clipped.py"].count("\n")
+    assert (failure.check, failure.line) == ("clipped", last_line)
+
+
+STEPS = ROOT / "docs" / "authors" / "step-by-step.md"
+FILE = re.compile(r"^(`{3,4})\w+\n(?:# file: (\S+)|<!-- file: (\S+) -->)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.long
+def test_the_exercise_of_the_guide_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    course = tmp_path / "my_course"
+    assert main(["new", "--course", str(course), "first_steps/stable_softmax"]) == 0
+    folder = course / "01_first_steps" / "01_stable_softmax"
+    shutil.rmtree(folder / "wrong")
+    (folder / "wrong").mkdir()
+    files = [(match[2] or match[3], match[4]) for match in FILE.finditer(STEPS.read_text(encoding="utf-8"))]
+    assert len(files) == 14
+    for name, text in files:
+        (folder / name).write_text(text, encoding="utf-8")
+
+    assert main(["verify", "--workers", "1", str(folder)]) == 0, capsys.readouterr().out

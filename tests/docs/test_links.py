@@ -1,4 +1,4 @@
-"""Links of all pages lead to files and headings."""
+"""Links of all pages lead to files and headings, and the page about the architecture names each package."""
 
 from __future__ import annotations
 
@@ -26,3 +26,14 @@ def test_links_of_a_page_lead_to_files_and_headings(page: Path) -> None:
         other = page.parent / target if target else page
         assert other.exists(), target
         assert not anchor or anchor in anchors(other), f"{target}#{anchor}"
+
+
+ARCHITECTURE = (ROOT / "docs/dev/architecture.md").read_text(encoding="utf-8")
+
+
+def test_paths_of_the_architecture_exist_and_each_package_has_a_row() -> None:
+    paths = set(re.findall(r"`((?:gpututor|tests|docs)/[\w/.-]+)`", ARCHITECTURE))
+    assert len(paths) > 20
+    assert not [path for path in sorted(paths) if not (ROOT / path).exists()]
+    packages = {path.parent.name for path in (ROOT / "gpututor").glob("*/__init__.py")}
+    assert packages == set(re.findall(r"^\| `gpututor/(\w+)` \|", ARCHITECTURE, re.MULTILINE))

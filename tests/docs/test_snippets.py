@@ -64,7 +64,7 @@ def as_printed(lines: list[str], *, whole: bool) -> re.Pattern[str]:
     return re.compile("".join(rf"^{line} *\n" for line in each) if whole else each[0], re.MULTILINE)
 
 
-def test_adjacent_lines_must_be_printed_together() -> None:
+def test_pages_have_blocks_whose_adjacent_lines_are_printed_together() -> None:
     printed = "one\ntwo\n\nthree\nfour\n"
     assert commands("$ a b\none\n…\nfour\n$ c\n") == [["a b", "one", "…", "four"], ["c"]]
     assert passages(["one", "two", "…", "four"]) == [["one", "two"], ["four"]]
@@ -73,6 +73,14 @@ def test_adjacent_lines_must_be_printed_together() -> None:
     assert not as_printed(["one", "three"], whole=True).search(printed)
     assert not as_printed(["on"], whole=True).search(printed)
     assert as_printed(["on"], whole=False).search(printed)
+    for page in PAGES:
+        assert {"python", "console"} <= {kind for kind, _ in blocks(page)}
+    from gpututor.devices.virtual import options
+    from gpututor.hardware.gpus import gpu_names
+
+    text = PAGES[1].read_text(encoding="utf-8")
+    assert f"Tested with torch {options.OLDEST} to {options.NEWEST}." in text
+    assert f"{', '.join(gpu_names())}." in text.replace("\n", " ")
 
 
 @pytest.mark.parametrize("page", mostly_long(PAGES, QUICK), ids=lambda page: page.name)
@@ -93,17 +101,3 @@ def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
                 match = as_printed(passage, whole="…" in lines).search(printed, at)
                 assert match, f"{page.name} promises, in this place, {passage}:\n{printed}"
                 at = match.end() if "…" in lines else 0
-
-
-def test_each_page_has_blocks_to_run() -> None:
-    for page in PAGES:
-        assert {"python", "console"} <= {kind for kind, _ in blocks(page)}
-
-
-def test_the_page_names_the_tested_versions_and_every_model() -> None:
-    from gpututor.devices.virtual import options
-    from gpututor.hardware.gpus import gpu_names
-
-    page = PAGES[1].read_text(encoding="utf-8")
-    assert f"Tested with torch {options.OLDEST} to {options.NEWEST}." in page
-    assert f"{', '.join(gpu_names())}." in page.replace("\n", " ")

@@ -16,6 +16,7 @@ from gpututor.authoring.problems import Problem
 from gpututor.authoring.trials import Trial, examined_problems, first_trial, further_trials, trials_on
 from gpututor.cli.main import main
 from gpututor.course.model import Exercise
+from gpututor.grading.report import Status
 from tests.support.shipped_course import COURSE, EXERCISES, ONE_OF_EACH_LESSON, ONE_OF_SOME_LESSONS, SAMPLE
 
 
@@ -77,3 +78,15 @@ def test_right_code_passes_and_wrong_code_fails_on_gpus_that_are_far_apart(
 def test_the_gate_is_green_on_every_gpu(exercise: Exercise, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["verify", str(exercise.folder), "--workers", "1", "--models", "all"])
     assert code == 0, capsys.readouterr().out
+
+
+CAPSTONE = next(exercise for exercise in COURSE.exercises if exercise.label == "11.1")
+FAULTS = {"rows", "round_trip", "constants", "mask", "branches", "numbers", "synchronize", "averages", "validation"}
+
+
+@pytest.mark.long
+def test_the_untouched_script_has_each_of_its_ten_faults(station: JudgePool) -> None:
+    report = station.grade(CAPSTONE, CAPSTONE.starter, seed=1)
+    failed = {verdict.check for verdict in report.verdicts if verdict.status is Status.FAILED}
+    assert failed >= FAULTS | {"optimiser"}
+    assert "result" not in failed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from types import ModuleType
 
@@ -10,7 +11,9 @@ import pytest
 from gpututor.authoring.lint import exercise_problems, lesson_problems
 from gpututor.authoring.pool import JudgePool
 from gpututor.authoring.verify import example_problems
+from gpututor.course.loader import load_course
 from gpututor.course.model import Exercise, Lesson
+from gpututor.paths import builtin_course
 from tests.support import ROOT
 from tests.support.shipped_course import COURSE, EXERCISES, LESSONS, SOME_LESSONS
 
@@ -20,15 +23,9 @@ def test_the_course_has_no_mistakes() -> None:
     assert (COURSE.id, len(COURSE.lessons)) == ("gpututor", 14)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"fourteen lessons with {len(COURSE.exercises)} exercises" in readme
-
-
-def test_every_exercise_says_how_hard_it_is_and_what_its_timeline_shows() -> None:
     for exercise in COURSE.exercises:
         assert "difficulty" in exercise.file("exercise.toml")
         assert exercise.timeline.endswith("."), exercise.label
-
-
-def test_the_core_path_takes_three_hours_and_needs_nothing_outside_it() -> None:
     core = [COURSE.find(slug) for slug in COURSE.learning_path("core").exercises]
     assert len(core) == 15
     assert 170 <= sum(exercise.minutes for exercise in core) <= 190
@@ -69,3 +66,22 @@ def test_the_examples_of_a_lesson_run_on_the_virtual_gpu_and_print_what_it_says(
     lesson: Lesson, station: JudgePool
 ) -> None:
     assert [(fault.title(COURSE.folder), fault.details) for fault in example_problems(lesson, station)] == []
+
+
+def docstrings(source: str) -> dict[str, str | None]:
+    """Return the docstring of each function and class by its name."""
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return {
+        node.name: ast.get_docstring(node, clean=False)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, kinds)
+    }
+
+
+def test_starter_and_solution_have_the_same_docstrings() -> None:
+    exercises = load_course(builtin_course()).exercises
+    assert exercises
+    for exercise in exercises:
+        starter, solution = docstrings(exercise.starter), docstrings(exercise.solution)
+        both = starter.keys() & solution.keys()
+        assert {name: starter[name] for name in both} == {name: solution[name] for name in both}, exercise.key

@@ -17,15 +17,12 @@ def name(exercise: Exercise) -> str:
     return f"{exercise.label} {exercise.slug}"
 
 
-def test_each_exercise_is_linked_by_its_number_and_name_and_nothing_else_is() -> None:
+def test_the_page_links_every_exercise_by_number_and_name_and_nothing_else() -> None:
     links = {label: (PAGE.parent / target).resolve() for label, target in LINK.findall(PAGE.read_text("utf-8"))}
     wanted = {name(exercise): exercise.folder.resolve() for exercise in COURSE.exercises}
     missing = [
         f"[{label}]: ../exercises/{'/'.join(at.parts[-2:])}" for label, at in wanted.items() if label not in links
     ]
     assert links == wanted, "these lines are missing:\n" + "\n".join(missing)
-
-
-def test_the_exercises_beside_topics_are_all_of_the_course() -> None:
     mentioned = set(MENTION.findall(PAGE.read_text("utf-8")))
     assert mentioned == {name(exercise) for exercise in COURSE.exercises}

@@ -19,33 +19,24 @@ from gpututor.grading.events import GradeRequest, GradingCancelled
 from gpututor.grading.report import Outcome
 from gpututor.processes import descendants
 from tests.support.gradings import gone, grade_in, time_limit, wait_for
+from tests.support.parameters import mostly_long
 from tests.support.tiny_course import RIGHT
 
 ISOLATIONS = (pytest.param("process", marks=pytest.mark.long), pytest.param("bubblewrap", marks=pytest.mark.isolation))
 
 
-def outlived(isolation: str, tries: int, exercise_folder: Path) -> list[str]:
-    """Return the tries that left processes, from two processes at once to which orphans come."""
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to another process")
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("tries", mostly_long([12, 204], [12]))
+def test_nothing_outlives_gradings_however_they_end(isolation: str, tries: int, exercise_folder: Path) -> None:
+    """Two processes at once, to which orphans come, interrupt gradings."""
     share = str(tries // 2)
     command = [sys.executable, "-m", "tests.support.interrupted_gradings", isolation, share, str(exercise_folder)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     lines = [line for process in running for line in process.communicate()[0].splitlines()]
     assert [process.returncode for process in running] == [0, 0]
     assert len(lines) == tries
-    return [line for line in lines if not line.endswith(" 0")]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to another process")
-@pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_nothing_outlives_gradings_however_they_end(isolation: str, exercise_folder: Path) -> None:
-    assert outlived(isolation, 12, exercise_folder) == []
-
-
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to another process")
-@pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_nothing_outlives_two_hundred_gradings(isolation: str, exercise_folder: Path) -> None:
-    assert outlived(isolation, 204, exercise_folder) == []
+    assert [line for line in lines if not line.endswith(" 0")] == []
 
 
 STOPS_ALL_ABOVE = """

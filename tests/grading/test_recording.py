@@ -36,15 +36,12 @@ def test_a_recording_survives_a_round_trip(tmp_path: Path) -> None:
     assert recording.trace_path(replace(CALL, trace="")) is None
 
 
-def test_figures_are_totals_over_all_calls() -> None:
+def test_figures_are_totals_over_calls_with_ranks_in_parallel() -> None:
     two = replace(RUN, calls=(CALL, replace(CALL, elapsed_ns=1, floor_ns=1, peak_bytes=600)))
     assert (two.elapsed_ns, two.floor_ns, two.peak_bytes) == (9001, 101, 600)
     assert replace(RUN, calls=(CALL, replace(CALL, floor_ns=0))).floor_ns == 0
     assert Recording((two, replace(RUN, times=""))).elapsed_ns == 9001
     assert Recording(()).peak_bytes == 0
-
-
-def test_ranks_of_a_call_count_as_parallel() -> None:
     ranks = [replace(CALL, words=f"call 1 of 2, rank {rank}", elapsed_ns=9000 + rank) for rank in range(2)]
     run = replace(RUN, calls=(*ranks, replace(CALL, words="call 2 of 2, rank 0", elapsed_ns=5)))
     assert run.elapsed_ns == 9006

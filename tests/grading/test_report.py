@@ -1,21 +1,24 @@
-"""Reports: points, final marks, and strict reading of their JSON."""
+"""Reports: points, final marks, strict reading of their JSON, and its schema."""
 
 from __future__ import annotations
 
+import json
 import math
+import runpy
 from dataclasses import replace
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpututor.grading.report import Outcome, Report, Status, Verdict
-from tests.support.report_samples import of_json, report, said
-from tests.support.report_strategies import reports
+from tests.support import ROOT
+from tests.support.report_strategies import of_json, report, reports, said
 
 
-def test_points_require_a_pass_in_every_scenario() -> None:
+def test_points_require_a_pass_everywhere_and_add_up_exactly() -> None:
     mixed = report(
         Outcome.FAILED,
         said("loads", of=0),
@@ -27,15 +30,9 @@ def test_points_require_a_pass_in_every_scenario() -> None:
         said("transfers", Status.NOT_RUN, of=4, scenario="no GPU"),
     )
     assert (mixed.points, mixed.of) == (2, 9)
-
-
-def test_unreached_checks_count_towards_the_total() -> None:
     stopped = report(Outcome.TIMEOUT, said("parity"), of=4)
     assert (stopped.points, stopped.of) == (1, 4)
     assert report(Outcome.FAILED, said("parity"), said("speed", Status.TOO_SLOW), of=1).of == 2
-
-
-def test_tenths_of_points_add_up_exactly() -> None:
     some = [said(str(number), of=0.1) for number in range(10)]
     assert report(Outcome.PASSED, *some).points == report(Outcome.PASSED, *some).of == 1.0
 
@@ -143,3 +140,69 @@ ANYTHING = st.recursive(
 def test_anything_else_is_a_value_error(data: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         Report.from_json(data)
+
+
+FILE = ROOT / "gpututor" / "grading" / "report.schema.json"
+SCHEMA = json.loads(FILE.read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def test_the_file_matches_the_dataclasses_and_is_a_valid_schema() -> None:
+    report_schema = runpy.run_path(str(ROOT / "docs" / "report_schema.py"))["report_schema"]
+    assert report_schema() == SCHEMA, f"python docs/report_schema.py > {FILE}"
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_a_report_of_each_outcome_is_valid(outcome: Outcome) -> None:
+    VALIDATOR.validate(of_json(report(outcome, said("loads", of=0), said("parity", of=2.5))))
+    if outcome is not Outcome.PASSED:
+        VALIDATOR.validate(of_json(report(outcome, *(said(status, status) for status in Status), suspicions=("odd",))))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema_version": 1},
+        {"outcome": "good"},
+        {"verdicts": [{}]},
+        {"colour": "red"},
+        {"suspicions": "none"},
+        {"suspicions": ["a pass with a suspicion"]},
+        {"final": False},
+        {"outcome": "inconclusive"},
+        {"points": -1},
+    ],
+)
+def test_a_contradictory_report_is_invalid(change: dict[str, Any]) -> None:
+    data = of_json(report(Outcome.PASSED, said("parity")))
+    assert VALIDATOR.is_valid(data)
+    assert not VALIDATOR.is_valid(data | change)
+
+
+@pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.NEEDS_REVIEW])
+def test_a_final_report_with_an_open_question_is_invalid(status: Status) -> None:
+    data = of_json(report(Outcome.FAILED, said("parity", Status.FAILED), said("speed", status)))
+    assert VALIDATOR.is_valid(data)
+    assert not VALIDATOR.is_valid(data | {"final": True})
+
+
+@given(reports(), st.data())
+def test_any_report_is_valid_and_the_reader_accepts_only_valid_ones(value: Report, draw: st.DataObject) -> None:
+    data = of_json(value)
+    VALIDATOR.validate(data)
+    place = data
+    if data["verdicts"] and draw.draw(st.booleans(), label="in a verdict"):
+        place = data["verdicts"][0]
+    key = draw.draw(st.sampled_from(sorted(place)), label="key")
+    if draw.draw(st.booleans(), label="left out"):
+        del place[key]
+    else:
+        other: st.SearchStrategy[Any] = st.sampled_from(["passed", "", 0, -1, 1.5, True, None, [], {}, ["x"], [{}]])
+        place[key] = draw.draw(other, label="value")
+    try:
+        accepted = Report.from_json(data)
+    except ValueError:
+        return
+    VALIDATOR.validate(data)
+    assert Report.from_json(of_json(accepted)) == accepted

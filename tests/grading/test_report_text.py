@@ -28,7 +28,7 @@ from gpututor.grading.report_text import (
     points_line,
     remarks,
 )
-from tests.support.report_samples import report, said
+from tests.support.report_strategies import report, said
 
 
 def test_every_status_and_outcome_has_a_title_and_only_a_pass_has_its_glyph() -> None:
@@ -95,13 +95,22 @@ def ran(times: Times, placement: Placement) -> RunSummary:
     return RunSummary("one GPU", "cuda:0", virtual=True, times=times, placement=placement)
 
 
-def test_evidence_lists_each_source_once() -> None:
+def test_evidence_devices_suspicions_and_loading_are_named() -> None:
     none = report(Outcome.FAILED)
     assert evidence(none) == ""
     assert evidence(replace(none, runs=(ran("modelled", "traced"),) * 2)) == "times modelled; placement traced"
     both = replace(none, runs=(ran("modelled", "traced"), ran("measured", "corroborated"), ran("", "")))
     times, placement = evidence(both).split("; ")
     assert (times, placement) == ("times modelled and measured", "placement traced and corroborated")
+    assert device_words("2 x virtual T4") == "2 x virtual T4 (modelled)"
+    assert device_words("no GPU, only the CPU").endswith(" (modelled)")
+    assert device_words("cuda:0, NVIDIA H100") == "cuda:0, NVIDIA H100"
+    suspected = report(Outcome.NEEDS_REVIEW, said("parity"), suspicions=("it moved 3 bytes in 1 ns",))
+    (remark,) = remarks(suspected)
+    assert remark.endswith(suspected.suspicions[0])
+    warm = replace(report(Outcome.PASSED), elapsed_s=0.04, waited_s=0.001)
+    assert elapsed(warm) == "0.04 s"
+    assert elapsed(replace(warm, elapsed_s=2.1, waited_s=1.9)).startswith("2.1 s, ")
 
 
 def test_another_gpu_is_mentioned_with_advice_after_a_failure() -> None:
@@ -114,22 +123,7 @@ def test_another_gpu_is_mentioned_with_advice_after_a_failure() -> None:
     assert "--model" in failed
 
 
-def test_modelled_devices_are_labelled() -> None:
-    assert device_words("2 x virtual T4") == "2 x virtual T4 (modelled)"
-    assert device_words("no GPU, only the CPU").endswith(" (modelled)")
-    assert device_words("cuda:0, NVIDIA H100") == "cuda:0, NVIDIA H100"
-
-
-def test_suspicions_are_among_the_remarks_and_loading_pytorch_in_the_time() -> None:
-    suspected = report(Outcome.NEEDS_REVIEW, said("parity"), suspicions=("it moved 3 bytes in 1 ns",))
-    (remark,) = remarks(suspected)
-    assert remark.endswith(suspected.suspicions[0])
-    warm = replace(report(Outcome.PASSED), elapsed_s=0.04, waited_s=0.001)
-    assert elapsed(warm) == "0.04 s"
-    assert elapsed(replace(warm, elapsed_s=2.1, waited_s=1.9)).startswith("2.1 s, ")
-
-
-def test_progress_names_the_current_step() -> None:
+def test_progress_names_the_current_step_and_events_survive_a_round_trip() -> None:
     now = [0.0]
     progress = RunProgress(lambda: now[0])
     progress.hear(ScenarioStarted("one GPU", "cuda:0"))
@@ -143,8 +137,5 @@ def test_progress_names_the_current_step() -> None:
     progress.hear(TimingProgressed("It is quick", 12, 200))
     assert progress.duration == "2 min 05 s"
     assert re.findall(r"\d+", progress.where) == ["2", "2", "12", "200"]
-
-
-def test_start_events_survive_a_round_trip() -> None:
     for event in (ScenarioStarted("one GPU", "cuda:0", 2, 3), CallStarted(1, 4), OutputPrinted("epoch 1")):
         assert event_from_json(event_to_json(event)) == event

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from gpututor.authoring.scaffold import make_exercise
 from gpututor.classroom.rules import points_of
 from gpututor.course.loader import load_course, load_exercise
 from gpututor.errors import CourseError, GradingError
 from gpututor.grading.client import GradingClient
 from gpututor.grading.report import Outcome, Status
 from gpututor.judge.author_code import describe, load_code
+from gpututor.judge.author_tools import audit_exercise
 from gpututor.judge.verdicts import LONGEST
 from gpututor.paths import builtin_course
 from tests.support.gradings import Grade
@@ -79,15 +81,12 @@ def test_a_fault_is_reported_at_its_line(
         assert report.reason.splitlines()[-2:] == ["Called from:", "given.py:6 in build"]
 
 
-def test_a_build_that_ends_the_worker_is_the_authors_fault(grade: Grade, exercise_folder: Path) -> None:
+def test_code_of_the_author_that_ends_the_worker_or_the_judge_is_named(grade: Grade, exercise_folder: Path) -> None:
     given = exercise_folder / "given.py"
     given.write_text(f"import os\n{DRAW}def build(drawn, device):\n    os._exit(3)\n")
     report = grade(RIGHT)
     assert report.outcome is Outcome.INTERNAL_ERROR
     assert report.reason.startswith(f"{given}: ")
-
-
-def test_checks_that_end_the_judge_are_named(grade: Grade, exercise_folder: Path) -> None:
     (exercise_folder / "checks.py").write_text("import os\n\nos._exit(3)\n")
     with pytest.raises(GradingError) as broke:
         grade(RIGHT)
@@ -173,7 +172,7 @@ NARROW = (
 LONG = "def twice(number):\n    return ['x' * 100] * 1000\n"
 
 
-def test_a_check_that_breaks_on_the_submission_only_needs_review(grade: Grade, exercise_folder: Path) -> None:
+def test_a_check_that_breaks_needs_review_or_is_the_authors_fault(grade: Grade, exercise_folder: Path) -> None:
     (exercise_folder / "checks.py").write_text(NARROW)
     report = grade("def twice(number):\n    return 'x'\n")
     narrow, after = report.verdicts[-2:]
@@ -183,9 +182,6 @@ def test_a_check_that_breaks_on_the_submission_only_needs_review(grade: Grade, e
     (exercise_folder / "checks.py").write_text(NARROW.replace("2 * drawn['number'], name='after'", "'x', name='after'"))
     report = grade("def twice(number):\n    return 'x'\n")
     assert (report.outcome, report.final) == (Outcome.NEEDS_REVIEW, False)
-
-
-def test_a_check_that_breaks_on_the_solution_too_is_the_authors_fault(grade: Grade, exercise_folder: Path) -> None:
     (exercise_folder / "checks.py").write_text(NARROW.replace("call.output + 0", "call.output.values"))
     report = grade(RIGHT)
     assert report.outcome is Outcome.INTERNAL_ERROR
@@ -202,3 +198,59 @@ def test_texts_of_verdicts_and_reasons_are_bounded(grade: Grade, exercise_folder
     assert {len(verdict.expected), len(verdict.got), len(verdict.why), len(verdict.advice)} == {LONGEST}
     (exercise_folder / "checks.py").write_text(f"raise ValueError({words})\n")
     assert len(grade(LONG).reason) == LONGEST
+
+
+SEEDED = "torch.Generator().manual_seed(seed * 10 + case)"
+
+
+@pytest.fixture(scope="module")
+def exercise(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_exercise(tmp_path_factory.mktemp("courses") / "course", "lesson/product").exercise
+
+
+def audit_with(exercise: Path, old: str, new: str) -> dict[str, object]:
+    """Return the audit of the skeleton with another `draw`."""
+    given = exercise / "given.py"
+    before = given.read_text()
+    assert old in before
+    given.write_text(before.replace(old, new))
+    try:
+        return audit_exercise(exercise)
+    finally:
+        given.write_text(before)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "unsteady", "fixed"),
+    [
+        (SEEDED, SEEDED, [], []),
+        (SEEDED, "torch.Generator()", [], [0, 1, 2]),
+        (SEEDED, "torch.Generator().manual_seed(case)", [], [0, 1, 2]),
+        (SEEDED, "torch.Generator().manual_seed(seed if case else 1)", [], [0]),
+        (f"chance = {SEEDED}", "chance = torch.Generator(); chance.seed()", [0, 1, 2], []),
+        ("    return {", "    return {'seed': 7} if True else {", [], [0, 1, 2]),
+        ("    return {", "    return {'index': seed if case == 1 else 0} if True else {", [], []),
+        ("    return {", "    return {} if True else {", [], []),
+    ],
+    ids=["seeded", "unseeded", "case alone", "one case", "unsteady", "plain", "one plain value varies", "no inputs"],
+)
+def test_inputs_must_depend_on_the_seed_only(
+    exercise: Path, old: str, new: str, unsteady: list[int], fixed: list[int]
+) -> None:
+    report = audit_with(exercise, old, new)
+    assert (report["unsteady"], report["fixed"]) == (unsteady, fixed)
+
+
+def test_a_weak_tolerance_is_reported_once_with_its_case(exercise: Path) -> None:
+    checks = exercise / "checks.py"
+    before = checks.read_text()
+    checks.write_text(before.replace("parity(reference,", "parity(reference, inside=torch.bfloat16, times=20.0,"))
+    try:
+        weak = audit_exercise(exercise)["weak"]
+    finally:
+        checks.write_text(before)
+    assert isinstance(weak, list)
+    kinds = [sentence.partition(" is only ")[0].partition(" would be ")[0] for sentence in weak]
+    assert weak
+    assert len(kinds) == len(set(kinds))
+    assert all("Case " in sentence for sentence in weak if "times off" in sentence)

@@ -74,6 +74,11 @@ def test_inputs_that_the_host_has_need_no_work() -> None:
     assert list(unread_inputs(run_with(Trace(), device="cpu"), [square])) == []
     assert list(unread_inputs(run_with(Trace()), [])) == []
 
+    def first(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return x[:1]
+
+    assert list(unread_inputs(run_with(trace_of(size_bytes=4)), [square, first])) == []
+
 
 def test_only_elements_with_a_derivative_are_needed() -> None:
     def some(x: torch.Tensor, rows: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -89,10 +94,3 @@ def test_only_elements_with_a_derivative_are_needed() -> None:
     assert needed_bytes(some, DRAWN) == {"x": 8}
     assert needed_bytes(none, DRAWN) == {}
     assert needed_bytes(breaks, DRAWN) == {}
-
-
-def test_the_least_of_several_references_counts() -> None:
-    def first(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        return x[:1]
-
-    assert list(unread_inputs(run_with(trace_of(size_bytes=4)), [square, first])) == []

@@ -72,7 +72,7 @@ def test_an_exclusive_lock_waits_for_the_shared_ones(tmp_path: Path, monkeypatch
             assert is_alone.wait(SOON_S)
 
 
-def test_an_exclusive_lock_keeps_others_out(tmp_path: Path) -> None:
+def test_an_exclusive_lock_keeps_others_out_and_is_not_starved(tmp_path: Path) -> None:
     with entered_in_thread(alone(locks(tmp_path, "cuda:0"))) as (is_alone, out):
         assert is_alone.wait(SOON_S)
         with entered_in_thread(locks(tmp_path, "cuda:0").shared()) as (shares, _):
@@ -81,9 +81,6 @@ def test_an_exclusive_lock_keeps_others_out(tmp_path: Path) -> None:
                 pass
             out.set()
             assert shares.wait(SOON_S)
-
-
-def test_an_exclusive_lock_is_not_starved_by_later_shared_ones(tmp_path: Path) -> None:
     with contextlib.ExitStack() as sharing, contextlib.ExitStack() as others:
         sharing.enter_context(locks(tmp_path, "cuda:0").shared())
         is_alone, out = others.enter_context(entered_in_thread(alone(locks(tmp_path, "cuda:0"))))
@@ -116,7 +113,7 @@ def test_locks_on_several_devices_do_not_deadlock(tmp_path: Path) -> None:
     assert done == [20, 20]
 
 
-def test_the_virtual_gpu_and_the_cpu_need_no_lock(tmp_path: Path) -> None:
+def test_locks_are_named_by_uuid_if_needed_and_possible(tmp_path: Path) -> None:
     machines = [
         MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0),
         MachineSpec(Scenario("", 0, (), ""), "cpu", 0),
@@ -124,17 +121,11 @@ def test_the_virtual_gpu_and_the_cpu_need_no_lock(tmp_path: Path) -> None:
     no_locks = locks_for(machines, (), lambda device: None, tmp_path)
     with no_locks.shared(), no_locks.alone():
         assert list(tmp_path.iterdir()) == []
-
-
-def test_a_lock_is_named_by_the_devices_uuid(tmp_path: Path) -> None:
     available = [{"name": "cuda:0", "uuid": "GPU-a/b"}, {"name": "cuda:1", "uuid": ""}]
     with locks_for(
         [MachineSpec(Scenario("two", 2, ("cuda",), ""), "cuda", 0)], available, lambda device: None, tmp_path
     ).shared():
         assert {path.name for path in tmp_path.glob("*.lock")} == {"cuda-GPU-a-b.lock", "cuda-1.lock"}
-
-
-def test_gradings_continue_if_locking_is_impossible(tmp_path: Path) -> None:
     (tmp_path / "in_the_way").write_text("")
     with alone(locks(tmp_path / "in_the_way" / "folder", "cuda:0")), alone(locks(tmp_path / "in_the_way", "cuda:0")):
         pass
@@ -167,12 +158,16 @@ def run_on(spec: MachineSpec, held: int = 1000) -> Run:
     return Run(to_machine(VIRTUAL, []), (call,), "", "work")
 
 
-def test_a_placement_without_a_driver_is_traced_self_reported_or_absent() -> None:
+def test_without_a_driver_a_placement_is_traced_self_reported_or_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert placement_of(run_on(VIRTUAL), VIRTUAL, WORKER) == "traced"
     assert placement_of(replace(run_on(VIRTUAL), calls=()), VIRTUAL, WORKER) == ""
     for kind in ("mps", "xpu", "cpu"):
         real = replace(VIRTUAL, kind=kind)
         assert placement_of(run_on(real), real, WORKER) == "self-reported"
+    install_driver(monkeypatch, None)
+    real = replace(VIRTUAL, kind="cuda")
+    assert placement_of(run_on(real), real, WORKER) == "self-reported"
+    assert driver_version() == ""
 
 
 @pytest.mark.parametrize(
@@ -193,10 +188,3 @@ def test_the_driver_corroborates_the_memory_of_the_worker(
     real = replace(VIRTUAL, kind="cuda")
     assert placement_of(run_on(real), real, WORKER) == expected
     assert driver_version() == "550.54.15"
-
-
-def test_without_a_driver_a_placement_is_self_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    install_driver(monkeypatch, None)
-    real = replace(VIRTUAL, kind="cuda")
-    assert placement_of(run_on(real), real, WORKER) == "self-reported"
-    assert driver_version() == ""

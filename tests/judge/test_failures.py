@@ -251,9 +251,13 @@ def test_too_few_gpus_for_a_scenario_are_not_gradable(grade: Grade, exercise_fol
     assert f"2 GPUs, not {gpus}" in report.reason
 
 
-def test_the_line_is_of_the_return_that_ran(grade: Grade) -> None:
+def test_an_error_has_its_call_and_the_line_of_the_return_that_ran(grade: Grade) -> None:
     report = grade("def twice(number):\n    if number:\n        return 0\n    return 2 * number\n", seed=1)
     assert failure(report)[2] == 3
+    report = grade("def twice(number):\n    return [0, 0, 0, 0][number]\n", seed=2)
+    _, got, line = failure(report)
+    assert "call 2 of 3" in got
+    assert line == 2
 
 
 @pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
@@ -263,13 +267,6 @@ def test_lines_are_counted_as_python_counts_them(grade: Grade, end: str) -> None
     right = grade(end.join([*lines[:3], "    import torch", "    return int(torch.tensor(number).cuda() * 2)", ""]))
     assert failure(wrong)[2] == 5
     assert right.outcome is Outcome.PASSED, right.suspicions
-
-
-def test_an_error_names_its_call(grade: Grade) -> None:
-    report = grade("def twice(number):\n    return [0, 0, 0, 0][number]\n", seed=2)
-    _, got, line = failure(report)
-    assert "call 2 of 3" in got
-    assert line == 2
 
 
 @pytest.mark.parametrize(

@@ -23,20 +23,17 @@ from gpututor.grading.report import Outcome, Status
 from gpututor.hardware.inventory import torch_version
 from gpututor.processes import descendants
 from tests.support.gradings import Grade, failure, gone, time_limit, wait_for
-from tests.support.tiny_course import RIGHT
+from tests.support.tiny_course import RIGHT, WRONG
 
 
-def test_a_right_solution_passes_with_every_check_named(grade: Grade) -> None:
+def test_a_right_solution_passes_and_a_wrong_value_has_its_line(grade: Grade) -> None:
     report = grade(RIGHT)
     assert report.outcome is Outcome.PASSED
     assert [verdict.check for verdict in report.verdicts] == ["loads", "runs", "value"]
     assert all(verdict.status is Status.PASSED for verdict in report.verdicts)
     assert report.device == "cuda:0, virtual T4"
     assert (report.runs[0].virtual, report.runs[0].placement) == (True, "traced")
-
-
-def test_a_wrong_value_has_expectation_value_and_line(grade: Grade) -> None:
-    report = grade("def twice(number):\n    return number\n", seed=20)
+    report = grade(WRONG, seed=20)
     assert report.outcome is Outcome.FAILED
     first = report.first_failure
     assert first is not None
@@ -46,11 +43,12 @@ def test_a_wrong_value_has_expectation_value_and_line(grade: Grade) -> None:
     assert first.advice
 
 
-def test_the_same_seed_draws_the_same_inputs(grade: Grade) -> None:
+def test_the_same_seed_draws_the_same_inputs_and_each_grading_its_own(grade: Grade) -> None:
     broken = "def twice(number):\n    raise ValueError(number)\n"
     first, second = (failure(grade(broken, seed=7)) for _ in range(2))
     assert first == second
     assert first[1].endswith("number=7)")
+    assert grade(RIGHT).environment.seed != grade(RIGHT).environment.seed
 
 
 ODD = (
@@ -99,15 +97,12 @@ def test_the_encoding_that_a_file_names_has_no_effect(grade: Grade, start: str) 
     assert grade(f"{start}{RIGHT}# +AAo-raise SystemExit\n").outcome is Outcome.PASSED
 
 
-def test_a_traceback_has_the_learners_frames_without_paths(grade: Grade) -> None:
+def test_tracebacks_have_no_paths_and_kernel_assertions_cannot_be_caught(grade: Grade) -> None:
     report = grade("import torch\n\ndef twice(number):\n    return torch.ones(2) + torch.ones(3)\n")
     text = report.runs[0].traceback
     assert '"a.py", line 4, in twice' in text
     assert "/" not in text.replace("a.py", "")
-
-
-def test_an_assertion_that_a_kernel_failed_cannot_be_caught(grade: Grade) -> None:
-    """The device stays unusable, as on CUDA: the error shows when the caller waits for the device."""
+    # The device stays unusable, as on CUDA: the error shows when the caller waits for the device.
     faulty = (
         "import torch\n\ndef twice(number):\n    try:\n"
         "        torch.ones(3, device='cuda')[torch.tensor([7], device='cuda')]\n"
@@ -151,13 +146,10 @@ def test_too_much_output_is_dropped_and_fails(grade: Grade, mib: int) -> None:
     assert report.runs[0].output_dropped_bytes > (mib << 20) - (65 << 10)
 
 
-def test_a_little_output_is_in_the_report(grade: Grade) -> None:
+def test_a_little_output_is_in_the_report_and_none_of_the_profiler(grade: Grade) -> None:
     report = grade("def twice(number):\n    print('number is', number)\n    return 2 * number\n", seed=3)
     assert report.outcome is Outcome.PASSED
     assert report.runs[0].output == "number is 3\nnumber is 5\nnumber is 7\n"
-
-
-def test_the_profiler_prints_nothing(grade: Grade) -> None:
     report = grade(
         "from torch.profiler import ProfilerActivity, profile\n\n\n"
         "def twice(number):\n    with profile(activities=[ProfilerActivity.CPU]):\n"
@@ -295,16 +287,17 @@ def key_of(folder: Path, text: str) -> GradingKey:
     )
 
 
-def test_a_noted_name_needs_a_review_under_a_key(grade: Grade, exercise_folder: Path) -> None:
+def test_a_key_means_a_journal_and_a_review(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
     source = f"import gc\n{RIGHT}"
     report = grade(source, device="virtual", seed=3, key=key_of(exercise_folder, source))
     assert report.outcome is Outcome.NEEDS_REVIEW
-
-
-def test_the_report_is_in_the_journal_at_the_end(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
     key = key_of(exercise_folder, RIGHT)
     report = grade(RIGHT, device="virtual", seed=3, journal=str(tmp_path / "journal"), key=key)
     assert report.environment.seed == 3
+    assert read_entry(tmp_path / "journal", key) == report
+    key = key_of(exercise_folder, KILLS_ITSELF)
+    report = grade(KILLS_ITSELF, device="virtual", journal=str(tmp_path / "journal"), key=key)
+    assert report.outcome is Outcome.CRASHED
     assert read_entry(tmp_path / "journal", key) == report
 
 
@@ -343,13 +336,6 @@ def test_an_internal_error_is_not_written(grade: Grade, exercise_folder: Path, t
     assert str(journal) in report.reason
 
 
-def test_a_submission_that_kills_itself_twice_has_crashed(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
-    key = key_of(exercise_folder, KILLS_ITSELF)
-    report = grade(KILLS_ITSELF, device="virtual", journal=str(tmp_path / "journal"), key=key)
-    assert report.outcome is Outcome.CRASHED
-    assert read_entry(tmp_path / "journal", key) == report
-
-
 def test_a_worker_that_is_killed_once_is_graded_again(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
     """The file itself stands in for another program: it kills its process at the first run only."""
     mark = tmp_path / "was-here"
@@ -384,10 +370,6 @@ def test_settings_of_a_scenario_are_gone_in_the_next(grade: Grade, exercise_fold
         "    torch.set_default_dtype(torch.float64)\n    torch.set_grad_enabled(False)\n    return 2 * number\n"
     )
     assert [run.output.splitlines()[0] for run in report.runs] == ["torch.float32 True", "torch.float32 True"]
-
-
-def test_without_a_seed_each_grading_has_its_own(grade: Grade) -> None:
-    assert grade(RIGHT).environment.seed != grade(RIGHT).environment.seed
 
 
 WAITING = 2 if sys.platform == "linux" else 1

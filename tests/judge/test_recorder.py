@@ -20,6 +20,7 @@ from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.serialization import read_trace
 from tests.support.gradings import Grade, grade_in
+from tests.support.tiny_course import RIGHT
 
 MACHINE = Machine(Scenario("one GPU", 1, ("cuda",)), "cuda:0", True, "Tesla T4", 16 << 30)
 FILE_NAME = "mine.py"
@@ -55,7 +56,7 @@ def recorded(folder: Path, *runs: Run, cases: int = 2) -> Recording:
     return read_recording(folder)
 
 
-def test_a_run_has_the_figures_of_its_calls_and_lines(tmp_path: Path) -> None:
+def test_a_run_has_bounded_figures_of_its_calls_and_lines(tmp_path: Path) -> None:
     result = recorded(tmp_path / "new", a_run(small_trace(), small_trace(2)))
     (run,) = result.runs
     assert (run.scenario, run.device, run.times, run.baselines) == ("one GPU", "cuda:0, virtual T4", "modelled", ())
@@ -65,8 +66,15 @@ def test_a_run_has_the_figures_of_its_calls_and_lines(tmp_path: Path) -> None:
     path = result.trace_path(second)
     assert path is not None
     assert list(read_trace(str(path))) == list(small_trace(2))
-    (line,) = run.lines  # other files have no lines here
-    assert (line.line, line.kernels, line.kernel_ns, line.allocated_bytes, line.waits) == (4, 5, 2000, 1024, 0)
+    (costs,) = run.lines  # other files have no lines here
+    assert (costs.line, costs.kernels, costs.kernel_ns, costs.allocated_bytes, costs.waits) == (4, 5, 2000, 1024, 0)
+    trace = Trace(None)
+    for line in range(1, 4001):
+        trace.add(Kind.KERNEL, 500 * "n", "cuda:0", start=0, end=1, file=FILE_NAME, line=line)
+        trace.add(Kind.HAZARD, "read after write", "cuda:0", partner=2 * line - 2, file=FILE_NAME, line=line)
+    (run,) = recorded(tmp_path, a_run(trace)).runs
+    assert len(run.lines) == 2000
+    assert {len(sentence) for each in run.lines for sentence in each.hazards} == {300}
 
 
 def test_a_recording_is_bounded_and_counts_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,24 +109,6 @@ def test_names_in_traces_are_bounded_too(tmp_path: Path, monkeypatch: pytest.Mon
     assert result.left_out.startswith("75 events")
 
 
-def test_lines_and_their_hazards_are_bounded(tmp_path: Path) -> None:
-    trace = Trace(None)
-    for line in range(1, 4001):
-        trace.add(Kind.KERNEL, 500 * "n", "cuda:0", start=0, end=1, file=FILE_NAME, line=line)
-        trace.add(Kind.HAZARD, "read after write", "cuda:0", partner=2 * line - 2, file=FILE_NAME, line=line)
-    (run,) = recorded(tmp_path, a_run(trace)).runs
-    assert len(run.lines) == 2000
-    assert {len(sentence) for line in run.lines for sentence in line.hazards} == {300}
-
-
-def test_a_folder_that_cannot_be_written_changes_no_verdict(
-    client: GradingClient, exercise_folder: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("in the way")
-    report = graded(client, exercise_folder, tmp_path / "file")
-    assert report.outcome is Outcome.PASSED
-
-
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
 def test_a_full_disk_changes_no_verdict(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run1_1.trace.part").symlink_to("/dev/full")
@@ -131,7 +121,7 @@ def test_a_full_disk_changes_no_verdict(tmp_path: Path, capfd: pytest.CaptureFix
 
 def test_without_a_request_the_judge_records_nothing(grade: Grade, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
-    assert grade("def twice(number):\n    return 2 * number\n").outcome is Outcome.PASSED
+    assert grade(RIGHT).outcome is Outcome.PASSED
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -140,7 +130,7 @@ def first_exercise(file: str, text: str) -> Path:
     return next(path.parent for path in sorted(builtin_course().glob(f"*/*/{file}")) if text in path.read_text())
 
 
-def test_a_speed_exercise_is_recorded_with_its_baseline(client: GradingClient, tmp_path: Path) -> None:
+def test_a_baseline_and_each_rank_of_several_processes_are_recorded(client: GradingClient, tmp_path: Path) -> None:
     assert graded(client, first_exercise("checks.py", "speed("), tmp_path).outcome is Outcome.PASSED
     run = read_recording(tmp_path).runs[0]
     assert [bool(baseline.calls) for baseline in run.baselines] == [True] * len(run.baselines) != []
@@ -149,11 +139,11 @@ def test_a_speed_exercise_is_recorded_with_its_baseline(client: GradingClient, t
     assert run.elapsed_ns > 0
     names = {str(path.name) for path in tmp_path.iterdir()}
     assert {call.trace for call in run.calls} < names
-
-
-def test_each_rank_of_several_processes_has_a_trace(client: GradingClient, tmp_path: Path) -> None:
-    assert graded(client, first_exercise("exercise.toml", 'kind = "processes"'), tmp_path).outcome is Outcome.PASSED
-    run = read_recording(tmp_path).runs[0]
+    assert (
+        graded(client, first_exercise("exercise.toml", 'kind = "processes"'), tmp_path / "ranks").outcome
+        is Outcome.PASSED
+    )
+    run = read_recording(tmp_path / "ranks").runs[0]
     words = [call.words for call in run.calls]
     assert [text.rpartition(", ")[2] for text in words[:2]] == ["rank 0", "rank 1"]
     assert len({call.trace for call in run.calls}) == len(run.calls)
@@ -183,7 +173,7 @@ def test_calls_are_recorded_up_to_an_error(client: GradingClient, exercise_folde
     assert [event.line for event in read_trace(str(path)) if event.kind is Kind.OUT_OF_MEMORY] == [6]
 
 
-def test_an_invalid_trace_of_a_failed_call_is_left_out(
+def test_an_invalid_trace_is_left_out_and_a_folder_that_cannot_be_written_ignored(
     client: GradingClient, exercise_folder: Path, tmp_path: Path
 ) -> None:
     source = (
@@ -193,3 +183,6 @@ def test_an_invalid_trace_of_a_failed_call_is_left_out(
     report = graded(client, exercise_folder, tmp_path / "rec", source)
     assert report.outcome in (Outcome.ERROR, Outcome.NEEDS_REVIEW)
     assert read_recording(tmp_path / "rec").runs[0].calls == ()
+    (tmp_path / "file").write_text("in the way")
+    report = graded(client, exercise_folder, tmp_path / "file")
+    assert report.outcome is Outcome.PASSED

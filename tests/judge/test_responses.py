@@ -35,9 +35,12 @@ def wrong(old: str, new: str) -> str:
     return RIGHT.replace(old, new)
 
 
-def test_a_right_step_passes(grade: Grade) -> None:
+def test_a_right_step_passes_and_a_file_that_loads_in_no_rank_fails(grade: Grade) -> None:
     report = grade(RIGHT)
     assert report.outcome is Outcome.PASSED, (report.first_failure, report.reason)
+    outcome, check, got = failed(grade("import torchh\n"))
+    assert (outcome, check) == (Outcome.ERROR, "loads")
+    assert "'torchh' (in every rank)" in got
 
 
 def test_a_fault_of_build_in_a_rank_is_the_authors(grade: Grade, exercise_folder: Path) -> None:
@@ -67,16 +70,13 @@ def test_each_scenario_has_its_own_ranks_and_files(grade: Grade, exercise_folder
     assert (outcome, check) == (Outcome.FAILED, "files")
 
 
-def test_ranks_that_train_alone_fail(grade: Grade) -> None:
+def test_ranks_that_train_alone_differ_or_leave_their_group_fail(grade: Grade) -> None:
     alone = wrong("torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])", "model")
     report = grade(alone)
     verdicts = {verdict.check: verdict for verdict in report.verdicts}
     assert report.outcome is Outcome.FAILED
     assert "rank 0" in verdicts["processes"].got
     assert "relative error" in verdicts["parity"].got
-
-
-def test_different_parameters_and_remaining_groups_fail(grade: Grade) -> None:
     differing = wrong(
         "    dist.destroy", "    with torch.no_grad():\n        model.weight += rank * 1e-7\n    dist.destroy"
     )
@@ -124,12 +124,6 @@ def test_drawing_inputs_does_not_count_as_the_ranks_time(grade: Grade, exercise_
     assert grade(RIGHT).outcome is Outcome.PASSED
 
 
-def test_a_file_that_loads_in_no_rank_fails_to_load(grade: Grade) -> None:
-    outcome, check, got = failed(grade("import torchh\n"))
-    assert (outcome, check) == (Outcome.ERROR, "loads")
-    assert "'torchh' (in every rank)" in got
-
-
 @pytest.mark.parametrize(
     "header",
     [
@@ -152,12 +146,9 @@ def test_forged_answers_of_ranks_are_refused(header: dict[str, object]) -> None:
         read_ranks(frame, {}, "", Sizes(), ("a",), 2)
 
 
-def test_an_empty_range_is_refused() -> None:
+def test_an_empty_range_is_refused(exercise_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CourseError, match="allreduce"):
         processes({"allreduce": (3, 2)})
-
-
-def test_ranks_are_graded_on_linux_only(exercise_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(NotGradableHere):
         rank_fields(load_exercise(exercise_folder))

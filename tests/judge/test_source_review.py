@@ -14,8 +14,8 @@ from gpututor.grading.report_text import remarks
 from gpututor.judge.source_review import MOST_NOTES, UNREADABLE, names_of, review, suspicions_in
 from tests.hostile.members import FOLDER as HOSTILE
 from tests.support.gradings import Grade
+from tests.support.tiny_course import RIGHT
 
-RIGHT = "def twice(number):\n    return 2 * number\n"
 COURSE = load_course(paths.builtin_course())
 _BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
@@ -110,13 +110,10 @@ def test_honest_code_has_no_notes(source: str) -> None:
     assert review(source) == ()
 
 
-def test_a_note_has_its_line_and_an_allowed_name_has_none() -> None:
+def test_notes_have_lines_allowed_names_none_and_nothing_breaks() -> None:
     source = "import torch\nimport gc\n\ngc.collect()\ntensor._host\n"
     assert [(note.line, note.name) for note in review(source)] == [(2, "gc"), (5, "_host")]
     assert [note.name for note in review(source, ["gc"])] == ["_host"]
-
-
-def test_what_cannot_be_read_breaks_nothing() -> None:
     assert review("def :\n") == ()
     assert [note.name for note in review("x = " + "-" * 100_000 + "1")] == [UNREADABLE]
     assert [note.name for note in review("x = a" + ".b" * 100_000)] == [UNREADABLE]
@@ -138,7 +135,7 @@ def test_all_honest_files_of_the_course_and_the_suite_are_clean() -> None:
     assert {path: names for path, names in noted.items() if names} == {}
 
 
-def test_a_class_looks_at_a_noted_file_and_a_learner_gets_a_note(grade: Grade) -> None:
+def test_noted_files_are_reviewed_for_classes_and_the_graders_name_always(grade: Grade) -> None:
     source = f"import gc\n{RIGHT}"
     for_class, for_learner = grade(source, reviews_source=True), grade(source)
 
@@ -149,9 +146,6 @@ def test_a_class_looks_at_a_noted_file_and_a_learner_gets_a_note(grade: Grade) -
     for report in (for_class, for_learner):
         assert [(note.line, note.name) for note in report.source_notes] == [(1, "gc")]
         assert len(remarks(report)) == 1
-
-
-def test_a_file_that_names_the_grader_is_looked_at_whoever_asks(grade: Grade) -> None:
     assert grade(f"import gpututor.errors\n{RIGHT}").outcome is Outcome.NEEDS_REVIEW
     notes = review("import gc\nimport gpututor\n")
     assert len(suspicions_in(notes, all_count=False)) == 1

@@ -1,4 +1,4 @@
-"""Figures that cannot be true together are told; those of real runs never are."""
+"""Figures that cannot be true together are suspected, and so is tampering; real runs never are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from gpututor.checks.model import Call, MemoryUse, Run, Span
+from gpututor.grading.report import Outcome
 from gpututor.hardware.scenario import Scenario
 from gpututor.judge.devices import to_machine
 from gpututor.judge.suspicions import find_inconsistencies
@@ -23,6 +24,7 @@ from gpututor.trace.events import Kind
 from gpututor.worker.machine import CallMeasurement, enter_machine
 from gpututor.worker.submission import call as call_learners
 from gpututor.worker.submission import load
+from tests.support.gradings import Grade
 from tests.support.parameters import mostly_long
 
 SPEC = MachineSpec(Scenario("two GPUs", 2, ("cuda",), "T4"), "virtual", 0)
@@ -61,8 +63,19 @@ def _run(trace: Trace, **changed: Any) -> Run:
     return Run(to_machine(SPEC, []), (call,), SOURCE, "work", ((call,),))
 
 
-def test_an_honest_run_is_not_suspected() -> None:
+def test_only_impossible_memory_clocks_and_replacements_are_suspected() -> None:
     assert find_inconsistencies(_run(_honest_trace()), SPEC) == ()
+    memory = {"cuda:0": MemoryUse(0, 0, 0)}
+    (suspicion,) = find_inconsistencies(_run(Trace(), memory=memory), SPEC)
+    assert suspicion.startswith("call 1: ")
+    assert "cuda:0" in suspicion
+    run = _run(_honest_trace())
+    early = replace(run.calls[0], span=Span(0, 1, 9_000_000))
+    (suspicion,) = find_inconsistencies(replace(run, repeated=((run.calls[0], early),)), SPEC)
+    assert "a call began before" in suspicion
+    real = replace(SPEC, kind="cuda")
+    (suspicion,) = find_inconsistencies(_run(Trace()), real, ["torch.Tensor.cpu"])
+    assert suspicion.startswith("torch.Tensor.cpu was replaced")
 
 
 @pytest.mark.parametrize(
@@ -88,26 +101,6 @@ def test_figures_that_do_not_fit_each_other_are_told(changed: dict[str, Any], wo
     [suspicion] = find_inconsistencies(_run(_honest_trace(**changed)), SPEC)
     assert suspicion.startswith("call 1: ")
     assert words in suspicion
-
-
-def test_a_result_on_a_device_that_holds_nothing_is_told() -> None:
-    memory = {"cuda:0": MemoryUse(0, 0, 0)}
-    (suspicion,) = find_inconsistencies(_run(Trace(), memory=memory), SPEC)
-    assert suspicion.startswith("call 1: ")
-    assert "cuda:0" in suspicion
-
-
-def test_a_clock_that_went_back_between_calls_is_told() -> None:
-    run = _run(_honest_trace())
-    early = replace(run.calls[0], span=Span(0, 1, 9_000_000))
-    (suspicion,) = find_inconsistencies(replace(run, repeated=((run.calls[0], early),)), SPEC)
-    assert "a call began before" in suspicion
-
-
-def test_what_was_replaced_is_told_on_real_devices_too() -> None:
-    real = replace(SPEC, kind="cuda")
-    (suspicion,) = find_inconsistencies(_run(Trace()), real, ["torch.Tensor.cpu"])
-    assert suspicion.startswith("torch.Tensor.cpu was replaced")
 
 
 def suspicions_of(work: dict[str, Any] | None, result: torch.Tensor | None = None, **changed: Any) -> tuple[str, ...]:
@@ -142,21 +135,12 @@ def test_work_that_cannot_have_been_is_told(work: dict[str, Any] | None, words: 
     assert all(words in each for each in suspicions)
 
 
-def test_memory_as_it_is_when_it_is_taken_needs_no_work() -> None:
+def test_results_need_memory_and_work_of_their_own() -> None:
     assert suspicions_of(None, torch.zeros(256)) == ()
-
-
-def test_memory_that_is_left_out_is_told() -> None:
     assert suspicions_of({}, memory={})
-
-
-def test_a_result_that_is_an_argument_with_other_values_is_told() -> None:
     given: dict[str, Any] = {"arguments": {"table": FACT}, "after": Encoder().digests({"table": torch.ones(256)})}
     assert suspicions_of({}, **given) == ()
     assert suspicions_of({}, torch.zeros(256), **given)
-
-
-def test_a_result_next_to_the_arguments_needs_memory_of_its_own() -> None:
     other = TensorFact("Tensor", (600,), "float32", "cuda:0", (1,), 0, 2, 2, False, True, False, "strided")
     assert suspicions_of({}, arguments={"table": other})
 
@@ -231,3 +215,46 @@ def test_real_runs_are_not_suspected(tmp_path: Path, name: str) -> None:
     run = Run(to_machine(SPEC, []), tuple(calls), path.read_text(), "work", (tuple(calls),))
     assert len(calls[0].trace) > 0
     assert find_inconsistencies(run, SPEC) == ()
+
+
+HEAD = "import gc, sys, time, torch\n\nKEPT = []\n\n\n"
+DOUBLES = "    return 2 * number\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("    torch.Tensor.cpu = lambda tensor: tensor\n", "torch.Tensor.cpu was replaced"),
+        ("    torch.cuda.synchronize = lambda *_: None\n", "torch.cuda.synchronize was replaced"),
+        ("    time.perf_counter = lambda: 0.0\n", "time.perf_counter was replaced"),
+        ("    torch.allclose = lambda *_, **__: True\n", "torch.allclose was replaced"),
+        (
+            "    for one in gc.get_objects():\n        if type(one).__name__ == 'Recorder':\n"
+            "            one.enabled = False\n",
+            "recorder.enabled was replaced",
+        ),
+        (
+            "    for name, module in list(sys.modules.items()):\n        if name.endswith('devices.recorder'):\n"
+            "            module.Recorder.kernel.__code__ = (lambda *_, **__: -1).__code__\n",
+            "devices.recorder.Recorder.kernel was replaced",
+        ),
+        (
+            "    [one] = [one for one in gc.get_objects() if type(one).__name__ == 'Recorder' and one.enabled]\n"
+            "    one.enabled = False\n    KEPT.append(torch.ones(1000, device='cuda'))\n    one.enabled = True\n",
+            "memory of cuda:0",
+        ),
+    ],
+)
+def test_a_right_answer_beside_something_replaced_needs_review(grade: Grade, body: str, words: str) -> None:
+    report = grade(f"{HEAD}def twice(number):\n{body}{DOUBLES}")
+
+    assert report.outcome is Outcome.NEEDS_REVIEW
+    assert [suspicion for suspicion in report.suspicions if words in suspicion]
+    assert not report.final
+
+
+def test_a_wrong_answer_beside_something_replaced_fails(grade: Grade) -> None:
+    report = grade(f"{HEAD}torch.Tensor.cpu = None\n\n\ndef twice(number):\n    return 0\n")
+
+    assert report.outcome is Outcome.FAILED
+    assert report.suspicions

@@ -21,6 +21,7 @@ from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from tests.support.check_runs import GPU, NO_GPU, SOURCE
 from tests.support.gradings import Grade, failure, grade_in
+from tests.support.tiny_course import RIGHT
 
 PASSED, FAILED, HELD, NOT_RUN = Status.PASSED, Status.FAILED, Status.HELD_BACK, Status.NOT_RUN
 REVIEW, SLOW = Status.NEEDS_REVIEW, Status.TOO_SLOW
@@ -199,7 +200,8 @@ def draw(seed, case):
 def build(drawn, device):
     return {"number": drawn["x"].to(device)}
 """
-HONEST = "def twice(number):\n    return 2 * number\n"
+
+
 IN_PIECES = """
 import torch
 
@@ -229,16 +231,16 @@ DOUBLE = "parity(lambda x: 2 * x)"
 @pytest.mark.parametrize(
     ("check", "right", "wrong", "figure", "line"),
     [
-        ("memory(peak=1 << 14)", HONEST, IN_PIECES, "49,152 bytes", 5),
-        ("memory(peak_ratio=1.5)", HONEST, IN_PIECES, "49,152 bytes", 5),
-        ("memory(left=0)", HONEST, KEEPING, "16,384 bytes", 4),
-        ("launches(1)", HONEST, IN_PIECES, "aten::mul 64 times", 5),
+        ("memory(peak=1 << 14)", RIGHT, IN_PIECES, "49,152 bytes", 5),
+        ("memory(peak_ratio=1.5)", RIGHT, IN_PIECES, "49,152 bytes", 5),
+        ("memory(left=0)", RIGHT, KEEPING, "16,384 bytes", 4),
+        ("launches(1)", RIGHT, IN_PIECES, "aten::mul 64 times", 5),
         ("precision({'aten::mm': 'float16'})", IN_HALF, BY_PRODUCT, "1 of 1 in float32", 2),
         ("precision(half_share=0.9)", IN_HALF, BY_PRODUCT, "524,288", 2),
-        ("syncs()", HONEST, ROUNDABOUT, "`.cpu()` at line 2", 2),
-        ("source(forbid=(called('cpu'),))", HONEST, ROUNDABOUT, "number.cpu", 2),
-        (f"races(), {DOUBLE}", HONEST, RACING, ":6 ", 8),
-        (f"unmodified, {DOUBLE}", HONEST, WRITING, "number", 3),
+        ("syncs()", RIGHT, ROUNDABOUT, "`.cpu()` at line 2", 2),
+        ("source(forbid=(called('cpu'),))", RIGHT, ROUNDABOUT, "number.cpu", 2),
+        (f"races(), {DOUBLE}", RIGHT, RACING, ":6 ", 8),
+        (f"unmodified, {DOUBLE}", RIGHT, WRITING, "number", 3),
     ],
 )
 def test_right_code_passes_and_its_twin_fails_at_its_line(
@@ -248,7 +250,7 @@ def test_right_code_passes_and_its_twin_fails_at_its_line(
     assert name is not None
     checks = check.removeprefix("unmodified, ")  # it is added to every exercise
     texts = {"given.py": GIVEN, "checks.py": f"from gpututor.checks import *\n\nchecks = [{checks}]\n"}
-    for file, text in {**texts, "baseline.py": HONEST}.items():
+    for file, text in {**texts, "baseline.py": RIGHT}.items():
         (exercise_folder / file).write_text(text)
     passed = grade(right)
     assert passed.outcome is Outcome.PASSED, passed

@@ -31,6 +31,7 @@ from gpututor.progress.database import spool_folder
 from gpututor.progress.recordings import Recordings, StoredAttempt
 from gpututor.progress.store import ProgressStore
 from tests.support import ROOT
+from tests.support.parameters import mostly_long
 from tests.support.recordings import make_recording
 from tests.support.reports import report
 
@@ -351,6 +352,7 @@ def test_an_ending_process_names_an_unsaved_attempt_and_else_is_silent(store: Pr
 
 
 def run_on_full_disk(folder: Path, how: str, ending: str) -> subprocess.CompletedProcess[str]:
+    folder.mkdir()
     script = [*PYTHON, FULL_DISK, str(folder), how, ending]
     if how == "tmpfs":
         mounting = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
@@ -362,22 +364,18 @@ def run_on_full_disk(folder: Path, how: str, ending: str) -> subprocess.Complete
 
 
 @pytest.mark.parametrize("how", ["tmpfs", "limit"])
-def test_a_full_disk_keeps_attempts_in_memory(tmp_path: Path, how: str) -> None:
-    done = run_on_full_disk(tmp_path, how, "goes on")
+def test_a_full_disk_keeps_attempts_in_memory_and_an_ending_process_reports_the_loss(tmp_path: Path, how: str) -> None:
+    done = run_on_full_disk(tmp_path / "goes_on", how, "goes on")
     assert done.returncode == 0, done.stderr
     while_full, at_the_end, outcomes, title, advice = json.loads(done.stdout)
     assert while_full == ["x = 0"]
     assert at_the_end == ["x = 0", "x = 1", "x = 2"]
     assert outcomes == ["StoredAttempt", "ProgressError", "StoredAttempt", "StoredAttempt"]
-    assert str(tmp_path) in title
+    assert str(tmp_path / "goes_on") in title
     assert "full" in title
     assert "ree space" in advice
     assert done.stderr == ""
-
-
-@pytest.mark.parametrize("how", ["tmpfs", "limit"])
-def test_an_ending_process_on_a_full_disk_reports_the_loss(tmp_path: Path, how: str) -> None:
-    done = run_on_full_disk(tmp_path, how, "leaves")
+    done = run_on_full_disk(tmp_path / "leaves", how, "leaves")
     assert json.loads(done.stdout) == ["x = 0"]
     assert "gpututor: 1 attempt is lost: " in done.stderr
 
@@ -407,13 +405,9 @@ def kill_savers(path: Path, kills: int) -> None:
         assert list(spool_folder(path).glob("[0-9]*")) == []
 
 
-def test_kills_neither_lose_nor_duplicate_attempts(tmp_path: Path) -> None:
-    kill_savers(tmp_path / "progress.sqlite3", kills=4)
-
-
-@pytest.mark.long
-def test_many_kills_neither_lose_nor_duplicate_attempts(tmp_path: Path) -> None:
-    kill_savers(tmp_path / "progress.sqlite3", kills=200)
+@pytest.mark.parametrize("kills", mostly_long([4, 200], [4]))
+def test_kills_neither_lose_nor_duplicate_attempts(tmp_path: Path, kills: int) -> None:
+    kill_savers(tmp_path / "progress.sqlite3", kills)
 
 
 def test_killed_concurrent_drains_neither_lose_nor_duplicate_attempts(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_an_attempt_id_leads_to_its_recording(store: ProgressStore, recordings: 
     assert [entry.name for entry in recordings.folder.iterdir()] == [str(attempt)]
 
 
-def test_an_attempt_without_a_recording_is_stored(store: ProgressStore, recordings: Recordings) -> None:
+def test_an_attempt_without_a_recording_or_times_is_stored(store: ProgressStore, recordings: Recordings) -> None:
     empty, broken = pending(recordings), pending(recordings)
     (broken / FILE).write_text("{}")
     make_recording(recordings.folder / "1")  # of a progress file that was set aside
@@ -90,9 +90,6 @@ def test_an_attempt_without_a_recording_is_stored(store: ProgressStore, recordin
         assert (attempt, recordings.read(attempt), recordings.path(attempt)) == (number, None, None)
         assert stored(store, attempt).run_ns is None
     assert list(recordings.folder.iterdir()) == []
-
-
-def test_a_run_without_times_has_no_duration(store: ProgressStore, recordings: Recordings) -> None:
     part = pending(recordings)
     write_recording(Recording((RunRecording("no GPU", "no GPU, only the CPU", "", (), (), ()),)), part)
     kept = stored(store, store_attempt(store, recordings, report(), "", part).id)

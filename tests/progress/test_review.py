@@ -38,13 +38,7 @@ def reasons(
     return {each.exercise: each.reasons for each in to_repeat(attempts, progress, solutions, again or {}, ORDER)}
 
 
-def test_an_unaided_first_pass_needs_no_review() -> None:
-    assert reasons(attempt(1, "a/one", True), attempt(2, "a/two"), attempt(3, "a/two", True)) == {}
-    assert reasons(solutions=("a/one",), two=2) == {}, "hints without an attempt"
-    assert reasons(attempt(1, "gone/away")) == {}, "not in the course"
-
-
-def test_each_reason_is_named_and_unfinished_exercises_come_first() -> None:
+def test_reasons_to_repeat_are_named_in_order_until_an_unaided_repeat() -> None:
     reviews = reasons(
         *(attempt(number, "a/one") for number in range(3)),
         attempt(3, "a/one", True),
@@ -57,14 +51,11 @@ def test_each_reason_is_named_and_unfinished_exercises_come_first() -> None:
     assert "not passed" in unfinished
     assert "3 failures" in passed
     assert hinted == "2 hints"
-
-
-def test_an_opened_solution_outranks_hints() -> None:
     reviews = reasons(attempt(1, "a/one", True), attempt(2, "a/two", True), solutions=("a/two",), one=3, two=1)
     assert reviews == {"a/two": (ANY, "1 hint"), "a/one": ("3 hints",)}
-
-
-def test_an_unaided_repeat_ends_the_review() -> None:
+    assert reasons(attempt(1, "a/one", True), attempt(2, "a/two"), attempt(3, "a/two", True)) == {}
+    assert reasons(solutions=("a/one",), two=2) == {}, "hints without an attempt"
+    assert reasons(attempt(1, "gone/away")) == {}, "not in the course"
     before = [attempt(number, "a/one") for number in range(1, 5)]
     again = {"a/one": 4}
     assert reasons(*before, attempt(6, "a/one"), attempt(7, "a/one", True), again=again, one=3) == {}
@@ -74,7 +65,7 @@ def test_an_unaided_repeat_ends_the_review() -> None:
     assert reasons(*before, *late, attempt(9, "a/one", True), again=again) == {"a/one": ("passed after 3 failures",)}
 
 
-def test_mistakes_are_counted_once_per_attempt() -> None:
+def test_mistakes_count_once_per_attempt_and_times_of_passes() -> None:
     counted = mistakes(
         [
             attempt(1, "a/one", False, "transfers", "transfers"),
@@ -87,9 +78,6 @@ def test_mistakes_are_counted_once_per_attempt() -> None:
         ("parity", 1, "About parity"),
     ]
     assert counted[0].exercises == ("a/two", "a/one")
-
-
-def test_best_times_come_from_passed_attempts() -> None:
     slow, fast = modelled_figures(4e-3, 2e-3, 1), modelled_figures(1e-3, 2e-3, 1)
     times = best_times(
         [

@@ -208,15 +208,12 @@ def test_threads_can_share_a_store(store: ProgressStore) -> None:
     assert store.summary() == {"a/b": ExerciseProgress(attempts=100)}
 
 
-def test_every_connection_uses_full_synchronisation(path: Path) -> None:
+def test_processes_write_at_once_with_full_synchronization(path: Path) -> None:
     for _ in range(2):  # a new file, then an existing file
         store = ProgressStore(path)
         # WAL with NORMAL would leave the last commits to the system's cache; FULL (2) syncs each commit.
         assert (store.rows("PRAGMA synchronous"), store.rows("PRAGMA journal_mode")) == ([(2,)], [("wal",)])
         store.close()
-
-
-def test_two_processes_can_write_at_once(path: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(path), "40"]
     writers = [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
@@ -305,7 +302,7 @@ WRITTEN_BY_VERSION_1 = (
 )
 
 
-def test_a_record_of_version_1_has_no_points() -> None:
+def test_records_of_versions_1_and_2_are_read() -> None:
     record = read_record(WRITTEN_BY_VERSION_1)
     assert (record.outcome, record.points, record.of, record.final) == (Outcome.FAILED, 0, 0, True)
     assert [(each.check, each.status, each.line) for each in record.verdicts] == [
@@ -314,9 +311,6 @@ def test_a_record_of_version_1_has_no_points() -> None:
     ]
     assert (record.runs[0].kernels, record.runs[0].placement, record.environment.workers) == (1, "", "")
     assert Report.from_json(record.to_json()) == record
-
-
-def test_a_record_of_version_2_has_no_source_notes() -> None:
     now = report()
     older = {**now.to_json(), "schema_version": 2}
     del older["source_notes"]

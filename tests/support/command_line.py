@@ -85,3 +85,12 @@ def read_until(terminal: int, text: str, patience_s: float = 90.0) -> str:
             with contextlib.suppress(OSError):
                 seen += os.read(terminal, 65536).decode("utf-8", "replace").replace("\r\n", "\n")
     return seen
+
+
+def read_to_end(terminal: int) -> str:
+    """Read from a terminal until its program ends; return all that was read."""
+    seen = ""
+    with contextlib.suppress(OSError):  # Linux reports the end of a terminal as an error
+        while chunk := os.read(terminal, 65536):
+            seen += chunk.decode("utf-8", "replace")
+    return seen

@@ -105,20 +105,6 @@ async def run(pilot: Pilot[None], env: AppEnv, source: str = SOURCE) -> None:
     await until(pilot, lambda: len(screen.attempts.recordings.ids()) > before, "for the recording")
 
 
-async def see(pilot: Pilot[None], tab: str) -> DeviceScreen:
-    """Open the device screen at a tab, with its traces read."""
-    await pilot.press("d")
-    await until(pilot, lambda: isinstance(pilot.app.screen, DeviceScreen), "for the screen")
-    screen = pilot.app.screen
-    assert isinstance(screen, DeviceScreen)
-    await until(pilot, lambda: screen.view is not None and screen.view.loaded is not None, "for the traces")
-    await until(pilot, lambda: screen.tabs.tab is not None, "for the timeline")
-    await pilot.press(str(TABS.index(tab) + 1))
-    await until(pilot, lambda: screen.tabs.number == TABS.index(tab) and screen.tabs.tab is not None, "for the tab")
-    await pilot.pause()
-    return screen
-
-
 async def open_device(pilot: Pilot[None], key: str = "d") -> DeviceScreen:
     """Open the device screen, and wait until it shows the recording."""
     await pilot.press(key)
@@ -132,6 +118,16 @@ async def open_device(pilot: Pilot[None], key: str = "d") -> DeviceScreen:
 
 def is_read(screen: DeviceScreen) -> bool:
     return screen.view is None or (screen.tabs.tab is not None and screen.view.loaded is not None)
+
+
+async def see(pilot: Pilot[None], tab: str) -> DeviceScreen:
+    """Open the device screen at a tab, with its traces read."""
+    screen = await open_device(pilot)
+    await until(pilot, lambda: screen.view is not None and is_read(screen), "for the traces")
+    await pilot.press(str(TABS.index(tab) + 1))
+    await until(pilot, lambda: screen.tabs.number == TABS.index(tab) and screen.tabs.tab is not None, "for the tab")
+    await pilot.pause()
+    return screen
 
 
 async def run_and_open(pilot: Pilot[None]) -> DeviceScreen:

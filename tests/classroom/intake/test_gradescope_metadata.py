@@ -49,7 +49,7 @@ def test_a_large_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         read("a: " + "x" * (2 << 20))
 
 
-def test_values_are_text_and_aliases_are_resolved() -> None:
+def test_values_are_text_and_earlier_submissions_have_their_own_time() -> None:
     text = """\
 ---
 submission_2:
@@ -76,9 +76,6 @@ submission_5:
         "submission_3": Submission((kim,), "2026-04-26T17:34:00+00:00", 0, "submission_3"),
         "submission_5": Submission((), "", 0, "submission_5"),
     }
-
-
-def test_earlier_submissions_in_the_export_have_their_own_time() -> None:
     history = "".join(f"  - :id: {number}\n    :created_at: 2026-04-2{number} 10:00:00 +0200\n" for number in (0, 1, 2))
     text = f"submission_9:\n  :submitters: []\n  :created_at: 2026-05-01 00:00:00 Z\n  :history:\n{history}"
     assert read(text) == {

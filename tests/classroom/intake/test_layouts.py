@@ -214,7 +214,7 @@ def test_the_file_named_after_the_exercise_counts(laid_out: LaidOut, reading: Re
     }
 
 
-def test_notebooks_are_submissions_in_every_layout(laid_out: LaidOut, reading: Reader, kept: ClassFolder) -> None:
+def test_notebooks_count_and_the_layout_option_overrides(laid_out: LaidOut, reading: Reader, kept: ClassFolder) -> None:
     cells = [{"cell_type": "code", "source": "%time\nimport os", "metadata": {}}]
     cells += [{"cell_type": "code", "source": f"def f():\n    return {value}", "metadata": {}} for value in (1, 2)]
     valid, without = json.dumps({"cells": cells}), json.dumps({"cells": cells[:1]})
@@ -230,6 +230,13 @@ def test_notebooks_are_submissions_in_every_layout(laid_out: LaidOut, reading: R
         program = kept.read_submission(kim.sha256) or ""
         assert program.startswith("# From a notebook: code cells 2, 3.\n")
         assert (kim.refusal, "f()" in lee.refusal, "line 1" in max_.refusal) == ("", True, True)
+    source = laid_out({"5.1/kim.py": A, "5.1/5.2.py": B})
+    assert facts(reading(source, "folders")) == [("5.1", "in_place")]
+    assert {student for student, _ in facts(reading(source, "files"))} == {"kim", "5.2"}
+    with pytest.raises(UsageError, match=r"no layout called 'moodel'"):
+        reading(source, "moodel")
+    with pytest.raises(UsageError, match=r"has no submission_metadata\.yml"):
+        reading(source, "gradescope")
 
 
 def test_files_of_no_exercise_keep_their_students(laid_out: LaidOut, reading: Reader) -> None:
@@ -248,10 +255,14 @@ def test_files_of_no_exercise_keep_their_students(laid_out: LaidOut, reading: Re
     assert class_.of_no_exercise() == {"kim": ("kim/homework.py",), "lee": ("lee.zip: homework.py",)}
 
 
-def test_a_wrapper_folder_may_be_named_after_an_exercise(laid_out: LaidOut, reading: Reader) -> None:
+def test_wrappers_named_like_exercises_and_other_courses_are_recognized(laid_out: LaidOut, reading: Reader) -> None:
     for files, layout in ((GRADESCOPE, "gradescope"), (MOODLE, "moodle"), (CANVAS, "canvas")):
         inside = {f"5.1/{name}": text for name, text in files.items()}
         assert reading(laid_out(inside, layout)).layout == layout
+    with pytest.raises(UsageError) as raised:
+        reading(laid_out({"s1__masked_attention.py": A, "s2__masked_attention.py": A}))
+    assert "'s1__masked_attention.py'" in raised.value.title
+    assert "--course DIR" in raised.value.advice
 
 
 def test_gradescope_gives_students_times_and_earlier_attempts(either: LaidOut, reading: Reader) -> None:
@@ -327,23 +338,6 @@ def test_an_unclear_layout_is_a_usage_error(
 ) -> None:
     with pytest.raises(UsageError, match=said):
         reading(laid_out(files))
-
-
-def test_names_of_another_course_get_advice_on_its_option(laid_out: LaidOut, reading: Reader) -> None:
-    with pytest.raises(UsageError) as raised:
-        reading(laid_out({"s1__masked_attention.py": A, "s2__masked_attention.py": A}))
-    assert "'s1__masked_attention.py'" in raised.value.title
-    assert "--course DIR" in raised.value.advice
-
-
-def test_the_layout_option_overrides_detection(laid_out: LaidOut, reading: Reader) -> None:
-    source = laid_out({"5.1/kim.py": A, "5.1/5.2.py": B})
-    assert facts(reading(source, "folders")) == [("5.1", "in_place")]
-    assert {student for student, _ in facts(reading(source, "files"))} == {"kim", "5.2"}
-    with pytest.raises(UsageError, match=r"no layout called 'moodel'"):
-        reading(source, "moodel")
-    with pytest.raises(UsageError, match=r"has no submission_metadata\.yml"):
-        reading(source, "gradescope")
 
 
 def test_a_pack_names_its_course_student_and_exercises(laid_out: LaidOut, reading: Reader) -> None:

@@ -32,65 +32,34 @@ ODD = st.text(
 )
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("05_keep_the_data_moving/01_one_big_copy.py", "keep_the_data_moving/one_big_copy.py", "one_big_copy.py"),
-        *("ONE-Big Copy.PY", "01_one_big_copy.py", "07_one_big_copy.py", "5.1.py", "5_1.py", "05-01.py"),
-        *("5.1 one big copy.py", "5.1.one_big_copy.py", "05_keep_the_data_moving_01_one_big_copy.py"),
-        *("one_big_copy (1).py", "one_big_copy(12).py", "one_big_copy-1.py", "one_big_copy - Copy.py"),
-        *("one_big_copy - Copy (2).py", "one_big_copy copy 2.py", "5.1-2.py", "5.1 (1).py"),
-        *("hand in/05_keep_the_data_moving/1.py", "5.1/solution.py", "5.1.zip/main.py"),
-        "one_big_copy/deeper/submission (1).py",
-    ],
+NAMED = (
+    *("05_keep_the_data_moving/01_one_big_copy.py", "keep_the_data_moving/one_big_copy.py", "one_big_copy.py"),
+    *("ONE-Big Copy.PY", "01_one_big_copy.py", "07_one_big_copy.py", "5.1.py", "5_1.py", "05-01.py"),
+    *("5.1 one big copy.py", "5.1.one_big_copy.py", "05_keep_the_data_moving_01_one_big_copy.py"),
+    *("one_big_copy (1).py", "one_big_copy(12).py", "one_big_copy-1.py", "one_big_copy - Copy.py"),
+    *("one_big_copy - Copy (2).py", "one_big_copy copy 2.py", "5.1-2.py", "5.1 (1).py"),
+    *("hand in/05_keep_the_data_moving/1.py", "5.1/solution.py", "5.1.zip/main.py"),
+    "one_big_copy/deeper/submission (1).py",
 )
-def test_these_paths_name_the_exercise(course: Course, path: str) -> None:
-    exercise = ExerciseNames(course).at(path.split("/"))
-    assert exercise is not None
-    assert exercise.slug == "one_big_copy"
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["5.py", "51.py", "5.9.py", "main.py", "one_big_copies.py", "5.1/helper.py", "1.py", "01.py", "7/1.py", "²/1.py"],
+SUGGESTED = (
+    *("one_big_copy_2.py", "one_big_copy_v2.py", "one_big_copy2.py", "one_big_copy_final (1).py"),
+    *("kim One-Big Copy.py", "one_big_copies.py", "one_big_cop.py", "one_big_copy_2/solution.py"),
+    "5.2/one_big_copy_new.py",
 )
-def test_these_paths_name_no_exercise(course: Course, path: str) -> None:
-    assert ExerciseNames(course).at(path.split("/")) is None
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("one_big_copy_2.py", "one_big_copy_v2.py", "one_big_copy2.py", "one_big_copy_final (1).py"),
-        *("kim One-Big Copy.py", "one_big_copies.py", "one_big_cop.py", "one_big_copy_2/solution.py"),
-        "5.2/one_big_copy_new.py",
-    ],
+NEITHER = (
+    *("5.py", "51.py", "5.9.py", "main.py", "5.1/helper.py", "1.py", "01.py", "7/1.py", "²/1.py"),
+    *("helper.py", "one.py", "big_copy.py", "solution.py", "_.py", "5_9.py"),
 )
-def test_a_similar_name_is_suggested_but_not_graded(course: Course, path: str) -> None:
+
+
+@pytest.mark.parametrize("path", [*NAMED, *SUGGESTED, *NEITHER])
+def test_paths_name_an_exercise_or_resemble_one_which_is_suggested(course: Course, path: str) -> None:
     names = ExerciseNames(course)
-    assert names.at(path.split("/")) is None
-    meant = names.nearly(path.split("/"))
-    assert meant is not None
-    assert meant.slug == "one_big_copy"
-
-
-@pytest.mark.parametrize(
-    "path", ["helper.py", "one.py", "big_copy.py", "solution.py", "_.py", "5.1/helper.py", "5_9.py"]
-)
-def test_these_paths_resemble_no_exercise(course: Course, path: str) -> None:
-    assert ExerciseNames(course).nearly(path.split("/")) is None
-
-
-def test_a_misspelled_file_is_listed_with_a_suggestion(course: Course, tmp_path: Path) -> None:
-    (tmp_path / "in" / "kim").mkdir(parents=True)
-    for name in ("one_big_copy_2.py", "in_place.py", "helper.py"):
-        (tmp_path / "in" / "kim" / name).write_text("a = 1\n")
-    class_ = read_class(tmp_path / "in", course, ClassFolder(tmp_path / "out"))
-    assert [file.exercise for file in class_.handed_in] == ["keep_the_data_moving/in_place"]
-    assert ["one_big_copy.py" in file.why for file in sorted(class_.unmatched, key=lambda file: file.source)] == [
-        False,
-        True,
-    ]
+    exercise, meant = names.at(path.split("/")), names.nearly(path.split("/"))
+    assert (exercise is not None and exercise.slug == "one_big_copy") is (path in NAMED)
+    if path not in NAMED:
+        assert exercise is None
+        assert (meant is not None and meant.slug == "one_big_copy") is (path in SUGGESTED)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +176,15 @@ def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path, monkeyp
     assert [line.startswith(start) for line, start in zip(lines[2:], starts, strict=True)] == [True] * len(starts)
 
 
-def test_an_empty_class_is_a_usage_error(course: Course, tmp_path: Path) -> None:
+def test_an_empty_class_is_an_error_and_a_misspelled_file_gets_a_suggestion(course: Course, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no Python files"):
         read_class(tmp_path, course, ClassFolder(tmp_path / "out"))
+    (tmp_path / "in" / "kim").mkdir(parents=True)
+    for name in ("one_big_copy_2.py", "in_place.py", "helper.py"):
+        (tmp_path / "in" / "kim" / name).write_text("a = 1\n")
+    class_ = read_class(tmp_path / "in", course, ClassFolder(tmp_path / "out"))
+    assert [file.exercise for file in class_.handed_in] == ["keep_the_data_moving/in_place"]
+    assert ["one_big_copy.py" in file.why for file in sorted(class_.unmatched, key=lambda file: file.source)] == [
+        False,
+        True,
+    ]

@@ -31,13 +31,13 @@ from gpututor.errors import NotGradableHere
 from gpututor.grading.report import Outcome
 from tests.support.classes import reports_of
 from tests.support.fake_judges import Bench, job_of
-from tests.support.tiny_course import write_course
+from tests.support.tiny_course import RIGHT, write_course
 
 SUBMISSIONS = {
-    "kim": "def twice(number):\n    return 2 * number\n",
+    "kim": RIGHT,
     "lee": "def twice(number):\n    return 3 * number\n",
     "max": "def twice(number)\n    return number\n",
-    "zoe": "def twice(number):\n    return 2 * number\n",
+    "zoe": RIGHT,
 }
 
 
@@ -160,13 +160,10 @@ def test_the_progress_line_fits_its_width() -> None:
         line = progress_line(progress, width)
         assert len(line) <= width
         assert whole.startswith(line.removesuffix("…"))
-
-
-def test_durations_are_formatted_like_a_clock() -> None:
     assert [duration(seconds) for seconds in (0, 7.4, 147, 3723)] == ["0:00", "0:07", "2:27", "1:02:03"]
 
 
-def test_failures_are_listed_with_the_resume_command(tmp_path: Path) -> None:
+def test_failures_are_listed_once_a_reason_with_the_resume_command(tmp_path: Path) -> None:
     plan, work = plan_of(tmp_path, MOST_LISTED + 2)
     while (attempt := work.claim()) is not None:
         if attempt.number == 1 and not work.progress.done:
@@ -182,9 +179,6 @@ def test_failures_are_listed_with_the_resume_command(tmp_path: Path) -> None:
     assert "\x1b" not in said
     assert "… and 1 more" in said
     assert "gpututor classroom --resume" in said
-
-
-def test_failures_with_the_same_reason_share_a_line(tmp_path: Path) -> None:
     _, work = plan_of(tmp_path, 40)
     while (attempt := work.claim()) is not None:
         work.abandon(attempt, "No device is left.\nAdvice.")
@@ -206,6 +200,11 @@ def test_a_stopped_run_prints_how_to_resume_and_why_it_stopped(tmp_path: Path) -
     assert (summary["gradings"], summary["already"], summary["done"]) == (5, 2, 1)
     assert summary["stopped"] == "No device is left."
     assert summary_of(tmp_path, plan, work, KeyboardInterrupt())["stopped"] == "interrupted"
+    plan, work = plan_of(tmp_path, 1)
+    screen = GradingOutput(Gone(), "again")
+    with ProgressLine(work, screen.stream):
+        screen.notify("One line.")
+    screen.print_end(plan, work, is_stopped=False)
 
 
 class Gone(io.StringIO):
@@ -218,15 +217,7 @@ class Gone(io.StringIO):
         raise OSError(errno.EIO, "Input/output error")
 
 
-def test_a_closed_terminal_stops_no_grading(tmp_path: Path) -> None:
-    plan, work = plan_of(tmp_path, 1)
-    screen = GradingOutput(Gone(), "again")
-    with ProgressLine(work, screen.stream):
-        screen.notify("One line.")
-    screen.print_end(plan, work, is_stopped=False)
-
-
-def test_a_change_is_said_to_need_gradings_only_if_some_are_made(tmp_path: Path) -> None:
+def test_changes_are_announced_with_the_gradings_that_they_need(tmp_path: Path) -> None:
     plan, _ = plan_of(tmp_path, 1)
     said = []
     for jobs in (plan.jobs, []):
@@ -235,9 +226,6 @@ def test_a_change_is_said_to_need_gradings_only_if_some_are_made(tmp_path: Path)
         said.append(stream.getvalue().splitlines()[0])
     assert "so gradings are made again: files of lesson/one" in said[0]
     assert "these gradings are in the journal already: files of lesson/one" in said[1]
-
-
-def test_a_change_of_gpututor_itself_has_a_notice(tmp_path: Path) -> None:
     plan = replace(plan_of(tmp_path, 1)[0], grader_changed="0.1.0 aa → 0.1.0 bb")
 
     def notice(**values: Any) -> str:

@@ -128,17 +128,14 @@ def test_the_image_grades_submissions_with_gradescopes_dates(autograder: Autogra
     assert "twice_1_2.py" in nothing["output"]
 
 
-def test_malformed_metadata_is_an_error_with_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "submission_metadata.json"
-    for text in ("{", "[]", '{"assignment": {"due_date": "tomorrow"}}'):
-        path.write_text(text)
-        with pytest.raises(UsageError, match=r"submission_metadata\.json"):
-            read_metadata(path)
-
-
-def test_a_group_has_the_latest_date_of_its_students(tmp_path: Path) -> None:
+def test_a_group_has_the_latest_date_and_malformed_metadata_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "submission_metadata.json"
     dates = ("2026-03-05T00:00:00Z", "2026-03-07T00:00:00Z")
     users = [{"name": "Ada", "assignment": {"due_date": date}} for date in dates]
     path.write_text(json.dumps({"users": [*users, {"name": "Bo"}], "assignment": {"due_date": "2026-03-09T00:00:00Z"}}))
     assert str(read_metadata(path).due) == "2026-03-09 00:00:00+00:00"
+    path = tmp_path / "submission_metadata.json"
+    for text in ("{", "[]", '{"assignment": {"due_date": "tomorrow"}}'):
+        path.write_text(text)
+        with pytest.raises(UsageError, match=r"submission_metadata\.json"):
+            read_metadata(path)

@@ -21,13 +21,10 @@ def forget_the_last_probe() -> None:
     module._working.cache_clear()
 
 
-def test_a_gpu_that_does_not_compute_in_bubblewrap_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_accelerators_are_probed_and_only_if_they_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "probe", lambda: Probe(False, "cuda:1: broken", "", ("cpu", "cuda:0")))
     assert working([CPU, *GPUS], "bubblewrap") == (CPU, GPUS[0])
     assert working([CPU, *GPUS], "process") == (CPU, *GPUS)
-
-
-def test_without_an_accelerator_nothing_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "probe", lambda: pytest.fail("asked"))
     assert working([CPU], "bubblewrap") == (CPU,)
 
@@ -39,21 +36,19 @@ def test_a_product_is_computed_in_bubblewrap() -> None:
     assert "cpu" in result.devices
 
 
-def test_a_backend_whose_driver_fails_has_no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_drivers_have_no_devices_but_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> bool:
         raise RuntimeError("the driver is gone")
 
     monkeypatch.setattr(torch.xpu, "is_available", fails)
     assert next(iter(describe_devices()))["name"] == "cpu"
 
-
-def test_a_gpu_that_torch_does_not_see_has_cudas_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(_: int) -> None:
+    def breaks(_: int) -> None:
         raise RuntimeError("CUDA unknown error\nmore")
 
     assert reason_without_gpus() == {}
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(torch.cuda, "get_device_properties", fails)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", breaks)
     monkeypatch.setattr(Path, "glob", lambda *_: [])
     assert reason_without_gpus() == {}
     monkeypatch.setattr(Path, "glob", lambda *_: [Path("/dev/nvidia0")])

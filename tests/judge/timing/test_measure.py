@@ -1,4 +1,4 @@
-"""Timed checks: only clear figures pass, and the exercise's own checks verify timed results."""
+"""Timed checks: only clear figures pass, and no time is below the roofline of its work."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import random
 from typing import Any
 
 import pytest
+import torch
 
-from gpututor.checks.model import Check, Finding, Machine, Run
+from gpututor.checks.model import Check, Finding, Machine, Run, SpeedLimit
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
+from gpututor.hardware.gpus import gpu_spec
 from gpututor.hardware.scenario import Scenario
 from gpututor.judge.timing.measure import Verifier, decide_timing
+from gpututor.judge.timing.roofline import Peak, peak_of
 from gpututor.judge.timing.sequential_test import Answer, Comparison, Settings
+from gpututor.protocol.decode import Decoder
+from gpututor.protocol.encode import Encoder
 
 
 def comparison(answer: Answer, **changed: object) -> Comparison:
@@ -46,10 +51,13 @@ def test_a_wrong_result_decides_despite_its_time(status: Status) -> None:
     assert (timing.decision, timing.wrong) == (status, wrong)
 
 
-def test_a_time_below_the_roofline_needs_review() -> None:
+def test_a_time_below_the_roofline_needs_review_and_checks_need_results() -> None:
     timing = decide_timing(comparison(Answer.WITHIN), 11e-3, Settings())
     assert timing.decision is Status.NEEDS_REVIEW
     assert "2.20 ms" in timing.why
+    check = Check("trace", lambda machine: "It waits once", lambda run: None)
+    with pytest.raises(CourseError):
+        Verifier([check], MACHINE, "twice", random.Random(0))
 
 
 MACHINE = Machine(Scenario("the CPU", 0, ()), "cpu", False, "", None)
@@ -70,7 +78,7 @@ def verifier(**options: Any) -> Verifier:
     return Verifier(CHECKS, MACHINE, "twice", random.Random(0), **options)
 
 
-def test_every_result_of_a_batch_is_verified() -> None:
+def test_results_are_verified_all_or_later_a_drawn_one_of_each_batch() -> None:
     verifying = verifier()
     assert verifying.find(INPUTS, RIGHT, "") is None
     assert (verifying.verified, verifying.calls) == (20, 20)
@@ -79,24 +87,41 @@ def test_every_result_of_a_batch_is_verified() -> None:
         finding = verifier().find(INPUTS, outputs, "")
         assert finding is not None
         assert (finding.got, finding.expected) == ("-1", str(2 * wrong))
-
-
-def test_after_the_allowance_a_result_of_each_batch_is_verified() -> None:
     seconds = itertools.count()
     verifying = verifier(allowance_s=3.0, now_s=lambda: float(next(seconds)))
     for _ in range(30):
         assert verifying.find(INPUTS, RIGHT, "") is None
     assert verifying.verified == 3 + 29
-
-
-def test_the_verified_result_is_drawn_after_the_results_arrived() -> None:
     seconds = itertools.count()
     verifying = verifier(allowance_s=0.0, now_s=lambda: float(next(seconds)))
     seen = [verifying.find(INPUTS, [-1] * 20, "") for _ in range(40)]
     assert len({finding.expected for finding in seen if finding is not None}) > 10
 
 
-def test_an_exercise_without_checks_of_results_is_refused() -> None:
-    check = Check("trace", lambda machine: "It waits once", lambda run: None)
-    with pytest.raises(CourseError):
-        Verifier([check], MACHINE, "twice", random.Random(0))
+PEAK = Peak(bytes_per_s=1e9, flops=lambda dtype: 1e12 if dtype == "float32" else 1e15)
+LIMIT = SpeedLimit("baseline.py", 1.25)
+
+
+def observed(result: Any) -> Any:
+    packer = Encoder()
+    node = packer.pack(result)
+    return Decoder(tuple(packer.buffers)).unpack(node)
+
+
+def gpu(name: str) -> Machine:
+    return Machine(Scenario("a GPU", 1, ("cuda",)), "cuda:0", False, name, None)
+
+
+def test_the_roofline_is_of_the_least_work_and_the_devices_peak() -> None:
+    assert PEAK.least_s(LIMIT, {}, observed(torch.ones(1000))) == pytest.approx(4000 / 1e9)
+    assert PEAK.least_s(LIMIT, {}, observed(torch.ones(1).expand(1000))) == pytest.approx(4 / 1e9)
+    limit = SpeedLimit("baseline.py", 1.25, None, lambda drawn: drawn["n"] * 8.0, lambda drawn: drawn["n"] * 1e6)
+    assert PEAK.least_s(limit, {"n": 1000}, observed(torch.ones(1))) == pytest.approx(1e9 / 1e12)
+    assert PEAK.least_s(limit, {"n": 1000}, observed(torch.ones(1).half())) == pytest.approx(8000 / 1e9)
+    known, unknown = peak_of(gpu(gpu_spec("T4").reported_name)), peak_of(gpu("Nobody's GPU 9000"))
+    assert known.bytes_per_s == gpu_spec("T4").bytes_per_s
+    assert unknown.bytes_per_s > known.bytes_per_s
+    assert unknown.flops("float16") > known.flops("float16") > known.flops("float32")
+    peak = peak_of(Machine(Scenario("the CPU", 0, ()), "cpu", False, "", None))
+    assert peak.bytes_per_s > 0
+    assert 0 < peak.flops("float32") < peak.flops("float16")

@@ -61,19 +61,11 @@ def test_mostly_right_signs_decide_rightly(within: float, right: Answer) -> None
 
 
 @given(SIGNS)
-def test_the_order_of_the_signs_does_not_matter(signs: list[bool]) -> None:
+def test_signs_count_alike_in_any_order_and_for_both_answers(signs: list[bool]) -> None:
     shuffled = random.Random(0).sample(signs, len(signs))
     assert decide(shuffled) is decide(signs)
-
-
-@given(SIGNS)
-def test_swapping_the_signs_swaps_the_answer(signs: list[bool]) -> None:
     opposite = {Answer.WITHIN: Answer.BEYOND, Answer.BEYOND: Answer.WITHIN, Answer.OPEN: Answer.OPEN}
     assert decide([not sign for sign in signs]) is opposite[decide(signs)]
-
-
-@given(SIGNS)
-def test_another_good_sign_never_speaks_against(signs: list[bool]) -> None:
     if decide(signs) is Answer.WITHIN:
         assert decide([*signs, True]) is Answer.WITHIN
     assert (
@@ -123,38 +115,14 @@ def test_bursts_of_noise_rarely_make_it_wrong(factor: float) -> None:
     assert answers.count(right) >= 0.95 * runs
 
 
-def test_code_at_the_limit_is_open_at_the_cap() -> None:
+def test_code_at_the_limit_is_open_and_slow_inputs_keep_batches_small() -> None:
     flips = itertools.cycle([1.0, 1.6])
     settings = Settings(attempts=1, baseline_samples=1)
     submission = Fake(CALL_S * 1.0, noise=lambda: next(flips))
     result = compared(Fake(CALL_S), submission, settings=settings)
     assert result.answer is Answer.OPEN
     assert len(result.signs) <= MOST_PAIRS
-
-
-def test_the_round_trip_is_subtracted_from_both_sides() -> None:
-    round_trip_s = 0.9e-3
-    result = compared(Fake(CALL_S, round_trip_s), Fake(6 * CALL_S, round_trip_s), at_most=4)
-    assert result.answer is Answer.BEYOND
-    assert median(result.ratios) == pytest.approx(6)
-
-
-def test_a_batch_grows_until_the_baseline_stands_out_of_the_round_trip() -> None:
-    result = compared(Fake(CALL_S), Fake(CALL_S))
-    assert result.calls * CALL_S >= max(5e-3, 20 * 200e-6)
-    assert result.calls < 20
-
-
-@pytest.mark.parametrize(
-    ("settings", "most"),
-    [(Settings(most_calls=3), 3), (Settings(most_bytes=8 * 2), 2), (Settings(longest_s=2.5 * CALL_S), 2)],
-)
-def test_a_batch_keeps_to_its_bounds(settings: Settings, most: int) -> None:
-    assert 1 <= compared(Fake(CALL_S), Fake(CALL_S), settings=settings).calls <= most
-
-
-def test_inputs_that_take_long_to_draw_keep_batches_small() -> None:
-    """A learner waits for drawing too; the calls by themselves would fit into the time."""
+    # A learner waits for drawing too; the calls by themselves would fit into the time.
     clock = itertools.count()
     quick, slow = (
         compared(Fake(CALL_S), Fake(CALL_S), settings=Settings(longest_s=0.5, most_s=1e9, now_s=now_s)).calls
@@ -163,9 +131,24 @@ def test_inputs_that_take_long_to_draw_keep_batches_small() -> None:
     assert slow == 1 < quick
 
 
-def test_work_that_is_lost_in_the_round_trip_is_called_too_small() -> None:
+def test_the_round_trip_is_subtracted_and_batches_stand_out_of_it() -> None:
+    round_trip_s = 0.9e-3
+    result = compared(Fake(CALL_S, round_trip_s), Fake(6 * CALL_S, round_trip_s), at_most=4)
+    assert result.answer is Answer.BEYOND
+    assert median(result.ratios) == pytest.approx(6)
+    result = compared(Fake(CALL_S), Fake(CALL_S))
+    assert result.calls * CALL_S >= max(5e-3, 20 * 200e-6)
+    assert result.calls < 20
     baseline = Fake(CALL_S / 1000, 100 * CALL_S)
     assert compared(baseline, Fake(CALL_S)).too_small
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [(Settings(most_calls=3), 3), (Settings(most_bytes=8 * 2), 2), (Settings(longest_s=2.5 * CALL_S), 2)],
+)
+def test_a_batch_keeps_to_its_bounds(settings: Settings, most: int) -> None:
+    assert 1 <= compared(Fake(CALL_S), Fake(CALL_S), settings=settings).calls <= most
 
 
 @pytest.mark.parametrize("right", [0, 100], ids=["in a warm-up", "in a pair"])
@@ -181,16 +164,13 @@ def test_the_first_wrong_result_ends_the_timing(right: int) -> None:
     assert len(result.signs) < FEWEST_PAIRS
 
 
-def test_each_pair_is_reported_and_no_side_sees_an_input_twice() -> None:
+def test_pairs_have_new_inputs_both_orders_a_steady_baseline_and_an_end() -> None:
     submission = Fake(CALL_S)
     reported: list[int] = []
     result = compared(Fake(CALL_S), submission, on_pair=reported.append)
     assert reported == list(range(1, len(result.signs) + 1))
     numbers = [drawn["number"] for batch in submission.batches for drawn in batch]
     assert len(set(numbers)) == len(numbers)
-
-
-def test_both_orders_occur_within_the_pairs() -> None:
     order: list[str] = []
 
     def side(name: str) -> Fake:
@@ -206,11 +186,7 @@ def test_both_orders_occur_within_the_pairs() -> None:
         ("baseline", "submission"),
         ("submission", "baseline"),
     }
-
-
-def test_a_baseline_that_slows_down_later_is_noticed() -> None:
     baseline = Fake(CALL_S)
-    submission = Fake(CALL_S)
 
     def answer(number: int) -> int:
         baseline.call_s = 2 * CALL_S
@@ -219,9 +195,6 @@ def test_a_baseline_that_slows_down_later_is_noticed() -> None:
     submission.answer = answer
     assert compared(baseline, submission).contended
     assert not compared(Fake(CALL_S), Fake(CALL_S)).contended
-
-
-def test_pairs_end_when_their_time_is_over() -> None:
     now = itertools.count()
     result = compared(Fake(CALL_S), Fake(CALL_S), settings=Settings(most_s=3, now_s=lambda: float(next(now))))
     assert result.answer is Answer.OPEN

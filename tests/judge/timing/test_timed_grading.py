@@ -51,15 +51,12 @@ FINISHES_LATER = (
 )
 
 
-def test_on_the_virtual_gpu_the_baseline_itself_takes_exactly_its_own_time(grade_timed: GradeTimed) -> None:
+def test_on_the_virtual_gpu_times_are_exact_and_wasted_work_has_its_line(grade_timed: GradeTimed) -> None:
     report, speed = grade_timed(BASELINE, "virtual")
 
     assert report.outcome is Outcome.PASSED
     assert speed.measured.startswith("1.00 × the baseline's time")
     assert "(modelled)" in speed.measured
-
-
-def test_on_the_virtual_gpu_wasted_work_is_too_slow_and_its_line_is_named(grade_timed: GradeTimed) -> None:
     report, speed = grade_timed(TWICE, "virtual")
 
     assert report.outcome is Outcome.TOO_SLOW

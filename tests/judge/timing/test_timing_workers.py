@@ -27,15 +27,15 @@ def others_than(child: int) -> list[int]:
     return sorted({*descendants(os.getpid())} - {child})
 
 
-def test_others_are_stopped_during_the_block_only(child: int) -> None:
+def test_others_are_stopped_during_the_block_only_but_no_trusted_ones(child: int) -> None:
+    with SuspendedProcesses(os.getpid(), [*others_than(child), child]).suspend():
+        assert os.waitpid(child, os.WUNTRACED | os.WNOHANG) == (0, 0)
     with SuspendedProcesses(os.getpid(), others_than(child)).suspend():
         _, status = os.waitpid(child, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
     _, status = os.waitpid(child, os.WCONTINUED)
     assert os.WIFCONTINUED(status)
 
-
-def test_others_continue_if_the_block_raises(child: int) -> None:
     def break_in_the_middle() -> None:
         with SuspendedProcesses(os.getpid(), others_than(child)).suspend():
             os.waitpid(child, os.WUNTRACED)
@@ -45,11 +45,11 @@ def test_others_continue_if_the_block_raises(child: int) -> None:
         break_in_the_middle()
     _, status = os.waitpid(child, os.WCONTINUED)
     assert os.WIFCONTINUED(status)
-
-
-def test_trusted_processes_are_left_alone(child: int) -> None:
-    with SuspendedProcesses(os.getpid(), [*others_than(child), child]).suspend():
-        assert os.waitpid(child, os.WUNTRACED | os.WNOHANG) == (0, 0)
+    os.kill(child, signal.SIGSTOP)
+    os.waitpid(child, os.WUNTRACED)
+    with SuspendedProcesses(os.getpid(), others_than(child), lambda: [child]).suspend():
+        pass
+    assert os.waitpid(child, os.WCONTINUED | os.WNOHANG) == (0, 0)
 
 
 def test_endless_new_processes_do_not_keep_the_judge(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,11 +62,3 @@ def test_endless_new_processes_do_not_keep_the_judge(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(SuspendedProcesses, "untrusted", always_more)
     with SuspendedProcesses(os.getpid(), []).suspend():
         assert len(views) == timing_workers.MOST_LOOKS
-
-
-def test_a_process_that_was_stopped_before_stays_stopped(child: int) -> None:
-    os.kill(child, signal.SIGSTOP)
-    os.waitpid(child, os.WUNTRACED)
-    with SuspendedProcesses(os.getpid(), others_than(child), lambda: [child]).suspend():
-        pass
-    assert os.waitpid(child, os.WCONTINUED | os.WNOHANG) == (0, 0)

@@ -74,11 +74,15 @@ def command(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
 
 
-def test_only_a_right_solution_passes_and_the_report_names_the_source(grade: Grade) -> None:
+def test_only_a_right_solution_passes_and_endless_loops_are_stopped(grade: Grade, exercise_folder: Path) -> None:
     report = grade(RIGHT)
     assert report.outcome is Outcome.PASSED
     assert report.environment.workers == "fork server"
     assert grade("def twice(number):\n    return 3 * number\n").outcome is Outcome.FAILED
+    time_limit(exercise_folder, 1.0)
+    report = grade("def twice(number):\n    while True:\n        pass\n")
+    assert report.outcome is Outcome.TIMEOUT
+    assert failure(report)[2] in (2, 3)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +96,6 @@ def test_an_end_of_the_process_has_its_cause(grade: Grade, end: str, outcome: Ou
     report = grade(f"import os\n\ndef twice(number):\n    {end}\n")
     assert report.outcome is outcome
     assert words in failure(report)[1]
-
-
-def test_an_endless_loop_is_stopped_at_its_line(grade: Grade, exercise_folder: Path) -> None:
-    time_limit(exercise_folder, 1.0)
-    report = grade("def twice(number):\n    while True:\n        pass\n")
-    assert report.outcome is Outcome.TIMEOUT
-    assert failure(report)[2] in (2, 3)
 
 
 DAEMON = (

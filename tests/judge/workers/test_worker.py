@@ -82,16 +82,13 @@ def test_a_pool_of_threads_is_no_bomb(grade: Grade) -> None:
     assert report.outcome is Outcome.PASSED
 
 
-def test_the_scratch_folder_is_counted_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scratch_and_resources_are_looked_at_within_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deep" / "deeper").mkdir(parents=True)
     (tmp_path / "deep" / "deeper" / "file").write_bytes(b"x" * (1 << 20))
     (tmp_path / "link").symlink_to("/usr")
     assert worker.scratch_use(tmp_path) == (1 << 20, 4)
     monkeypatch.setattr(worker, "SCRATCH_FILES", 2)
     assert worker.scratch_use(tmp_path)[1] == 3
-
-
-def test_slow_looks_do_not_become_rare(monkeypatch: pytest.MonkeyPatch) -> None:
     looks_at: list[int] = []
 
     def measure(root: int) -> worker.ResourceUsage:
@@ -108,29 +105,11 @@ def test_slow_looks_do_not_become_rare(monkeypatch: pytest.MonkeyPatch) -> None:
     for looks in (1, 1, 2):
         monitor.look()
         assert len(looks_at) == looks
-
-
-def test_the_limit_is_half_of_a_small_machines_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 20}.__getitem__)
     assert messages.resident_limit_bytes() == 2 << 30
 
 
-def test_an_unreadable_scratch_folder_is_removed() -> None:
-    folder = make_scratch()
-    (folder / "closed").mkdir()
-    (folder / "closed" / "file").write_text("x")
-    (folder / "closed").chmod(0)
-    remove_scratch(folder)
-    assert not folder.exists()
-
-
-def test_removing_a_missing_scratch_folder_changes_no_other(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    remove_scratch(tmp_path / "gone")
-    assert tmp_path.stat().st_mode & 0o777 == 0o755
-
-
-def test_very_deep_folders_are_removed(tmp_path: Path) -> None:
+def test_deep_unreadable_and_missing_scratch_folders_are_removed(tmp_path: Path) -> None:
     folder, above = tmp_path / "scratch", os.getcwd()
     folder.mkdir()
     try:
@@ -143,3 +122,12 @@ def test_very_deep_folders_are_removed(tmp_path: Path) -> None:
         os.chdir(above)
     remove_scratch(folder)
     assert not folder.exists()
+    folder = make_scratch()
+    (folder / "closed").mkdir()
+    (folder / "closed" / "file").write_text("x")
+    (folder / "closed").chmod(0)
+    remove_scratch(folder)
+    assert not folder.exists()
+    tmp_path.chmod(0o755)
+    remove_scratch(tmp_path / "gone")
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
