@@ -1,14 +1,18 @@
-"""Every check has its name in `gpututor.checks`, a page of the docs, a row of their table, and tests."""
+"""Each check is in the package, documented and tested; authors' functions may have arguments of any names."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from typing import Any
 
 import pytest
+import torch
 
 from gpututor import checks
-from gpututor.checks.model import Check
+from gpututor.checks.authors import call_author
+from gpututor.checks.model import Check, run_reference
+from gpututor.errors import CourseError
 from tests.support import ROOT
 
 DOCS = ROOT / "docs" / "authors"
@@ -46,3 +50,21 @@ def test_every_check_is_tested(name: str) -> None:
     imports = re.compile(rf"^from gpututor\.checks import [^#]*?\b{name}\b", re.M)
     tests = (ROOT / "tests").rglob("test_*.py")
     assert any(imports.search(path.read_text(encoding="utf-8")) for path in tests), f"tests/checks/test_{name}.py"
+
+
+NAMES = ("wanted", "function", "values", "named", "reference", "drawn", "self", "in_float64")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_argument_may_have_any_name(name: str) -> None:
+    drawn = {name: torch.ones(2)}
+    assert run_reference(lambda **all: all[name], drawn, in_float64=True).dtype is torch.float64
+
+
+def test_a_function_with_a_wrong_signature_is_reported_with_its_line() -> None:
+    def amount(drawn: Any) -> int:
+        return 1
+
+    with pytest.raises(CourseError, match=r"amount\(drawn.* \(drawn, machine\)") as broke:
+        call_author(amount, {}, None)  # type: ignore[arg-type]
+    assert f":{amount.__code__.co_firstlineno}: " in broke.value.title
