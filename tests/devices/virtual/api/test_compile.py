@@ -70,11 +70,6 @@ def test_a_program_exported_on_the_cpu_runs_on_the_device(two_gpus: VirtualMachi
     torch.testing.assert_close(out.cpu(), model.cpu()(torch.ones(7, 2)))
 
 
-def test_exporting_from_the_device_is_refused_by_name(two_gpus: VirtualMachine) -> None:
-    with pytest.raises(NotImplementedError, match=r"does not support torch\.export\.export on a device"):
-        torch.export.export(nn.Linear(2, 2).cuda(), (torch.ones(1, 2, device="cuda"),))
-
-
 def test_compile_works_normally_after_the_virtual_gpu() -> None:
     program = (
         "import torch\nfrom gpututor.devices.virtual import virtual_gpu\n"

@@ -438,3 +438,42 @@ def test_a_child_forked_before_cuda_starts_uses_its_own_gpus() -> None:
         assert not torch.cuda.is_initialized()
         assert _said_in_child(lambda: torch.ones(2, device="cuda:1").sum().item()) == "2.0"
         assert not torch.cuda.is_initialized()
+
+
+@pytest.mark.parametrize("kind", ["mps", "xpu"])
+def test_mps_and_xpu_report_themselves_available_and_refuse_tensors(kind: str) -> None:
+    with virtual_gpu(backends=[kind]):
+        assert not torch.cuda.is_available()
+        assert torch.cuda.device_count() == 0
+        assert torch.backends.mps.is_available() is (kind == "mps")
+        assert torch.xpu.is_available() is (kind == "xpu")
+        assert torch.xpu.device_count() == (1 if kind == "xpu" else 0)
+        assert torch.accelerator.current_accelerator() == torch.device(kind)
+        assert torch.accelerator.is_available()
+        for call in (
+            lambda: torch.ones(1, device=kind),
+            lambda: torch.ones(1).to(kind),
+            lambda: torch.nn.Linear(1, 1).to(torch.device(kind)),
+        ):
+            with pytest.raises(NotImplementedError, match=f"it cannot compute on {kind}: only choose the device"):
+                call()
+    assert not torch.backends.mps.is_available() or kind != "xpu"
+
+
+@pytest.mark.parametrize("backends", [["mps"], ["xpu"], [], ["cuda", "mps"]])
+def test_cpu_work_runs_with_every_backend(backends: list[str]) -> None:
+    with virtual_gpu(1, backends=backends):
+        torch.manual_seed(3)
+        model = torch.nn.Linear(2, 1)
+        stepper = torch.optim.Adam(model.parameters())
+        model(torch.ones(1, 2)).sum().backward()
+        stepper.step()
+        if backends:
+            torch.accelerator.synchronize()
+            assert torch.accelerator.current_device_index() == 0
+            assert torch.accelerator.device_count() == 1
+        else:
+            assert torch.accelerator.current_accelerator() is None
+            assert not torch.cuda.is_available()
+            with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available"):
+                torch.accelerator.current_device_index()

@@ -113,13 +113,6 @@ def test_typed_storages_count_elements(two_gpus: VirtualMachine) -> None:
     assert storage.untyped().nbytes() == 8
 
 
-def test_a_storage_keeps_device_memory_allocated(two_gpus: VirtualMachine) -> None:
-    storage = torch.ones(1000, device="cuda").untyped_storage()
-    assert CUDA.memory_allocated() == 4096
-    del storage
-    assert CUDA.memory_allocated() == 0
-
-
 def test_each_gpu_has_its_own_default_generator(two_gpus: VirtualMachine) -> None:
     generators = CUDA.default_generators
     assert [generator.device.index for generator in generators] == [0, 1]
@@ -235,9 +228,3 @@ def test_a_meta_device_with_an_index_is_the_meta_device() -> None:
     with torch.device("meta:0"):
         made += [torch.zeros(2), torch.tensor([1.0])]
     assert {(tensor.device, tensor.is_cuda) for tensor in made} == {(torch.device("meta"), False)}
-
-
-def test_a_list_of_scalars_keeps_their_dtype() -> None:
-    half = torch.tensor([1.5, 2.5], device="cuda", dtype=torch.float16)
-    made = torch.tensor([half[0], half[1]], device="cuda")
-    assert (made.dtype, made.tolist()) == (torch.float16, [1.5, 2.5])

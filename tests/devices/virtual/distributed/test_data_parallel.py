@@ -176,3 +176,37 @@ def _on_host(position: int) -> list[torch.Tensor]:
 def test_wrong_sizes_raise_cudas_errors(two_gpus: VirtualMachine, call: Callable[[], Any], message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call()
+
+
+EPS = 1e-5
+
+
+@pytest.mark.parametrize("counted", [True, False], ids=["counts", "count"])
+def test_statistics_of_parts_add_up_to_those_of_the_whole(two_gpus: VirtualMachine, counted: bool) -> None:
+    values = torch.randn(4, 3, 5, device="cuda")
+    means, inverse_stds = zip(*(torch.batch_norm_stats(part, EPS) for part in values.chunk(2)), strict=True)
+    running_mean, running_var = torch.zeros(3, device="cuda"), torch.ones(3, device="cuda")
+    parts = (values, torch.stack(means), torch.stack(inverse_stds), running_mean, running_var, 0.1, EPS)
+    if counted:
+        mean, inverse_std = torch.batch_norm_gather_stats_with_counts(*parts, torch.full((2,), 10.0, device="cuda"))
+    else:
+        mean, inverse_std = torch.batch_norm_gather_stats(*parts, 10)
+    assert mean.device == torch.device("cuda:0")
+    variance, expected = torch.var_mean(values, (0, 2), correction=0)
+    torch.testing.assert_close(mean, expected)
+    torch.testing.assert_close(inverse_std, torch.rsqrt(variance + EPS))
+    torch.testing.assert_close(running_mean, 0.1 * expected)
+    torch.testing.assert_close(running_var, 0.9 + 0.1 * values.var((0, 2)))
+
+
+def test_converted_sync_batch_norm_works_in_a_single_process(two_gpus: VirtualMachine) -> None:
+    plain: Any = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2)).cuda()
+    x = torch.randn(2, 1, 3, 3, device="cuda")
+    synchronised: Any = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain))
+    assert type(synchronised[1]) is nn.SyncBatchNorm
+    for training in (True, False):
+        plain.train(training)
+        synchronised.train(training)
+        torch.testing.assert_close(synchronised(x), plain(x))
+    mean: Any = synchronised[1].running_mean
+    assert mean.device == torch.device("cuda:0")

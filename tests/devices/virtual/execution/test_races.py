@@ -11,7 +11,7 @@ import torch
 from gpututor.devices.recorder import Recorder
 from gpututor.trace.events import Kind
 from tests.support.threads import started
-from tests.support.virtual_gpus import traced
+from tests.support.virtual_gpus import names_of, traced
 
 Program = Callable[[Any], None]
 
@@ -367,8 +367,13 @@ def test_two_streams_that_copy_through_a_buffer_race(in_order: bool) -> None:
     assert names_of_hazards(program) == ([] if in_order else ["read after write"])
 
 
-def concurrent_replays(recorder: Recorder, *, shared: bool, waits: bool) -> list[str]:
-    """Replay two graphs with temporary memory on two streams; return the hazards."""
+@pytest.mark.parametrize(
+    ("shared", "waits", "hazards"),
+    [(True, False, ["graphs share a pool"]), (False, False, []), (True, True, [])],
+)
+def test_graphs_with_one_pool_at_the_same_time_are_a_hazard(
+    recorder: Recorder, shared: bool, waits: bool, hazards: list[str]
+) -> None:
     x = torch.ones(1 << 20, device="cuda")
     pool = torch.cuda.graph_pool_handle() if shared else None
     graphs, kept = [torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()], []
@@ -383,16 +388,4 @@ def concurrent_replays(recorder: Recorder, *, shared: bool, waits: bool) -> list
     with torch.cuda.stream(side):
         graphs[1].replay()
     torch.cuda.synchronize()
-    return [event.name for event in recorder.complete() if event.kind is Kind.HAZARD]
-
-
-def test_graphs_with_one_pool_at_the_same_time_are_a_hazard(recorder: Recorder) -> None:
-    assert concurrent_replays(recorder, shared=True, waits=False) == ["graphs share a pool"]
-
-
-def test_graphs_with_pools_of_their_own_may_overlap(recorder: Recorder) -> None:
-    assert concurrent_replays(recorder, shared=False, waits=False) == []
-
-
-def test_graphs_with_one_pool_may_follow_each_other(recorder: Recorder) -> None:
-    assert concurrent_replays(recorder, shared=True, waits=True) == []
+    assert names_of(recorder.complete(), Kind.HAZARD) == hazards

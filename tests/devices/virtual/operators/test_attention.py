@@ -317,19 +317,6 @@ def test_cudnn_and_cublas_switches_can_be_set(two_gpus: VirtualMachine) -> None:
     assert torch.backends.cuda.flash_sdp_enabled()
 
 
-def test_converted_sync_batch_norm_works_in_a_single_process(two_gpus: VirtualMachine) -> None:
-    plain: Any = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2)).cuda()
-    x = torch.randn(2, 1, 3, 3, device="cuda")
-    synchronised: Any = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain))
-    assert type(synchronised[1]) is nn.SyncBatchNorm
-    for training in (True, False):
-        plain.train(training)
-        synchronised.train(training)
-        torch.testing.assert_close(synchronised(x), plain(x))
-    mean: Any = synchronised[1].running_mean
-    assert mean.device == GPU
-
-
 def test_flex_attention_runs_eagerly_with_gradients(two_gpus: VirtualMachine) -> None:
     flex = importlib.import_module("torch.nn.attention.flex_attention")
     query = torch.randn(1, 2, 16, 8)

@@ -57,6 +57,7 @@ _REFUSED: dict[str, Call] = {
     "batch norm": lambda g, c, s: F.batch_norm(g, torch.zeros(2), torch.ones(2)),
     "assigned values": lambda g, c, s: _assigned(g, torch.tensor([0, 1]), c),
     "index by another GPU's tensor": lambda g, c, s: g[torch.tensor([0], device="cuda:1")],
+    "a sparse and a dense tensor": lambda g, c, s: c.to_sparse() @ g,
     "another GPU's scalar": lambda g, c, s: g + s.to("cuda:1"),
 }
 # fmt: on

@@ -125,13 +125,6 @@ def test_a_sparse_tensor_moves_between_devices(two_gpus: VirtualMachine) -> None
     torch.testing.assert_close(back, here)
 
 
-def test_a_sparse_and_a_dense_tensor_on_two_devices_are_refused(two_gpus: VirtualMachine) -> None:
-    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
-        _coo() @ _dense("cpu")
-    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
-        _coo("cpu") @ _dense("cuda")
-
-
 def test_memory_is_that_of_the_indices_and_values(two_gpus: VirtualMachine) -> None:
     indices = torch.randint(0, 1000, (2, 500), device="cuda")
     values = torch.rand(500, device="cuda")
