@@ -1,9 +1,11 @@
-"""Each check is in the package, documented and tested; authors' functions may have arguments of any names."""
+"""Each check is in the package, documented and tested; mistakes of authors, and names of their arguments."""
 
 from __future__ import annotations
 
 import inspect
+import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from gpututor.checks.authors import call_author
 from gpututor.checks.model import Check, run_reference
 from gpututor.errors import CourseError
 from tests.support import ROOT
+from tests.support.check_runs import run_of
 
 DOCS = ROOT / "docs" / "authors"
 MAKERS = {
@@ -68,3 +71,57 @@ def test_a_function_with_a_wrong_signature_is_reported_with_its_line() -> None:
     with pytest.raises(CourseError, match=r"amount\(drawn.* \(drawn, machine\)") as broke:
         call_author(amount, {}, None)  # type: ignore[arg-type]
     assert f":{amount.__code__.co_firstlineno}: " in broke.value.title
+
+
+MAKE: Any = checks
+"""Untyped: these calls are wrong on purpose."""
+
+
+def find(check: Check) -> object:
+    return check.find(run_of(3.0))
+
+
+MISTAKES: list[tuple[str, Callable[[], object]]] = [
+    ("times=0", lambda: MAKE.after_call(abs, times=0)),
+    ("nothing to count", lambda: MAKE.compilations()),
+    ("not an amount", lambda: find(MAKE.compilations(breaks=-1))),
+    ("nothing to count", lambda: MAKE.collectives()),
+    ("processes", lambda: find(MAKE.collectives({"allreduce": 1}))),
+    *[("share.*checks.py", lambda odd=odd: MAKE.coalesced(at_least=odd)) for odd in (0, -1, 1.5, math.nan)],
+    *[("least.*checks.py", lambda odd=odd: MAKE.traffic(at_most=odd)) for odd in (0, 0.5, math.nan)],
+    ("nothing to count.*checks.py", lambda: MAKE.launches()),
+    ("amount failed: KeyError.*checks.py", lambda: find(MAKE.launches(lambda drawn, machine: drawn["m"]))),
+    *[
+        ("not an amount", lambda odd=odd: find(MAKE.launches(odd)))
+        for odd in ((3, 1), -1, 1.5, True, (1, 2, 3), (None, None))
+    ],
+    ("nothing to check", lambda: MAKE.memory()),
+    ("a ratio of 0", lambda: MAKE.memory(peak_ratio=0)),
+    ("not an amount", lambda: find(MAKE.memory(peak=1.5))),
+    *[("parity", lambda odd=odd: MAKE.parity(abs, times=odd)) for odd in (0, math.inf)],
+    ("parity", lambda: MAKE.parity(abs, inside=torch.int8)),
+    ("no tensors", lambda: find(MAKE.parity(lambda: 3.0))),
+    *[
+        ("not a floating type.*checks.py", lambda odd=odd: MAKE.precision({"aten::mm": odd}))
+        for odd in ("half", "torch.float16", "", ())
+    ],
+    ("a share of 90", lambda: MAKE.precision(half_share=90)),
+    ("nothing to check", lambda: MAKE.precision()),
+    *[("not rules.*checks.py", lambda odd=odd: MAKE.source(forbid=odd)) for odd in ("item", ("",), (3,))],
+    *[("a ratio of", lambda odd=odd: MAKE.speed(at_most=odd)) for odd in (0, -1, math.nan)],
+    ("a ratio of", lambda: MAKE.speed(real_at_most=0)),
+    *[("a share of.*checks.py", lambda odd=odd: MAKE.overlap(to_device=odd)) for odd in (0, 1.01, 80)],
+    ("nothing to check", lambda: MAKE.overlap()),
+    ("memory_format", lambda: MAKE.structure(abs, memory_format="rows")),
+    ("not an amount.*checks.py", lambda: find(MAKE.transfers(to_host=-1))),
+    ("not an amount.*checks.py", lambda: find(MAKE.transfers(asynchronous_to_host=(2, 1)))),
+    ("not an amount.*checks.py", lambda: find(MAKE.syncs(at_most=-1))),
+]
+"""Words of the error, and the author's mistake."""
+
+
+@pytest.mark.parametrize(("words", "mistake"), MISTAKES)
+def test_an_authors_mistake_is_refused_with_advice(words: str, mistake: Callable[[], object]) -> None:
+    with pytest.raises(CourseError, match=f"(?s){words}") as refused:
+        mistake()
+    assert refused.value.advice

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -82,10 +81,6 @@ def test_without_a_ratio_for_real_devices_nothing_is_timed_there() -> None:
     assert failure(check, Run(REAL, (), SOURCE, "work")).status is Status.INCONCLUSIVE, "it was not timed"
 
 
-def test_impossible_ratios_and_a_baseline_without_time_are_rejected() -> None:
-    ratios: dict[str, Any]
-    for ratios in ({"at_most": 0}, {"at_most": -1}, {"real_at_most": 0}, {"at_most": float("nan")}):
-        with pytest.raises(CourseError, match="a ratio of"):
-            speed(**ratios)
+def test_a_baseline_without_time_is_rejected() -> None:
     with pytest.raises(CourseError, match="take no time"):
         speed(1.25).find(modelled(1000, 0))

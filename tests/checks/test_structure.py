@@ -59,11 +59,9 @@ def test_arrays_are_not_tensors() -> None:
     assert "(3,)" in failure(check, run_of(observed(np.zeros(3, np.float32)), {"x": X})).got
 
 
-def test_failing_references_and_unknown_memory_formats_are_errors_of_the_course() -> None:
+def test_a_failing_reference_is_an_error_of_the_course() -> None:
     with pytest.raises(CourseError, match="the reference failed: ZeroDivisionError"):
         structure(lambda x: 1 / 0).find(run_of(observed(X), {"x": X}))
-    with pytest.raises(CourseError, match="memory_format"):
-        structure(same, memory_format="rows")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("learned", [True, False])

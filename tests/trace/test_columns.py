@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +11,7 @@ from gpututor.trace.arrays import Intervals, TimeShares, TraceArrays, common, me
 from gpututor.trace.columns import BLOCK, TYPES, Trace
 from gpututor.trace.events import Kind, lines_of
 from gpututor.trace.serialization import trace_from_json, trace_to_json
+from tests.support.threads import started
 from tests.support.traces import MS, US, Program, filled
 
 
@@ -87,10 +86,7 @@ def test_threads_can_add_events_at_once() -> None:
             texts = f"{number}", f"cuda:{number}"
             indexes[number].append(trace.add(Kind.KERNEL, *texts, stream=number, file=f"{number}.py", line=line))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in indexes]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    for thread in [started(work, number) for number in indexes]:
         thread.join()
     events = list(trace)
     assert len(events) == 4 * each

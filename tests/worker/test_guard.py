@@ -17,8 +17,9 @@ import torch
 from gpututor.hardware.scenario import Scenario
 from gpututor.protocol.messages import MachineSpec
 from gpututor.worker.guard import MODULE_NAME, CallGuard
-from gpututor.worker.machine import EnteredMachine, enter_machine
+from gpututor.worker.machine import enter_machine
 from gpututor.worker.submission import call, load
+from tests.support.threads import started
 
 SPEC = MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0)
 
@@ -28,16 +29,11 @@ def _nothing(*_: Any) -> None:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[EnteredMachine]:
+def guard(tmp_path: Path) -> Iterator[CallGuard]:
     with enter_machine(SPEC, str(tmp_path / "solution.py")) as machine:
         machine.recorder.enabled = False
-        yield machine
+        yield CallGuard(machine.recorder, tmp_path / "solution.py")
     gc.enable()
-
-
-@pytest.fixture
-def guard(machine: EnteredMachine, tmp_path: Path) -> CallGuard:
-    return CallGuard(machine.recorder, tmp_path / "solution.py")
 
 
 @pytest.mark.parametrize(
@@ -116,9 +112,7 @@ def test_device_work_between_calls_is_noticed(
 def test_device_work_of_another_thread_is_noticed(guard: CallGuard) -> None:
     table = torch.ones(3)
     guard.suspend()
-    thread = threading.Thread(target=table.to, args=("cuda",))
-    thread.start()
-    thread.join()
+    started(table.to, "cuda").join()
     assert [*guard.lines] == [0]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import copyreg
 import functools
-import subprocess
-import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +26,7 @@ from gpututor.worker.integrity import Snapshot, snapshot_machine
 from gpututor.worker.machine import EnteredMachine, enter_machine
 from gpututor.worker.submission import call, load
 from tests.support.parameters import mostly_long
+from tests.support.virtual_gpus import printed
 
 SPEC = MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0)
 LIMIT = 1000
@@ -185,8 +184,7 @@ def test_a_warm_worker_reports_no_changes(kind: str) -> None:
         "    with enter_machine(spec, 'solution.py') as machine:\n"
         "        print(TamperGuard(machine).changed())\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["[]", "[]"]
+    assert printed("-c", code).split() == ["[]", "[]"]
 
 
 def test_changed_defaults_tables_and_hooks_are_reported(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:

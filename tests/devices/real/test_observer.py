@@ -6,7 +6,6 @@ import gc
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +19,7 @@ from gpututor.devices.recorder import Recorder
 from gpututor.trace.events import Kind
 from tests.support.fake_device_programs import Watched, row
 from tests.support.fake_devices import KERNEL_NS, Clock, Device
+from tests.support.threads import started
 
 
 def test_a_program_has_launches_kernels_copies_and_waits_with_times(watched: Watched) -> None:
@@ -221,9 +221,7 @@ def test_work_of_autograds_threads_belongs_to_the_waiting_line(watched: Watched)
     mode = ObservingMode(Observation(watched.recorder, known={"meta": watched.device}, clock_ns=watched.clock))
     hidden: dict[str, Any] = {"torch": torch, "mode": mode}
     exec(compile("def work():\n    with mode:\n        torch.ones(4)", "autograd", "exec"), hidden)
-    thread = threading.Thread(target=hidden["work"])
-    thread.start()
-    thread.join()
+    started(hidden["work"]).join()
     (kernel,) = watched.events(Kind.KERNEL)
     assert kernel.file == __file__
     assert kernel.line is not None

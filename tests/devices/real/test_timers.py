@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from gpututor.devices.real import timers
 from gpututor.devices.real.timers import SWEEP, DeviceStopwatch, HostStopwatch
 from tests.support.fake_devices import KERNEL_NS, LAUNCH_NS, Clock, Device
+from tests.support.threads import started
 
 
 class Bench:
@@ -207,10 +206,7 @@ def test_two_threads_share_a_stopwatch(bench: Bench) -> None:
         for row in range(first, first + 3 * SWEEP):
             bench.launch(row, duration=10)
 
-    threads = [threading.Thread(target=launch, args=(3 * SWEEP * number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    for thread in [started(launch, 3 * SWEEP * number) for number in range(3)]:
         thread.join()
     bench.watch.settle()
     assert sorted(bench.times) == list(range(9 * SWEEP))

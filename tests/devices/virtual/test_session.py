@@ -251,12 +251,14 @@ def test_invalid_options_are_usage_errors(arguments: list[str], words: str, tmp_
 
 
 @pytest.mark.parametrize("memory", [["--memory", "0.5GiB"], ["--memory-mib", "512"]])
-def test_options_configure_the_machine(memory: list[str], tmp_path: Path) -> None:
+def test_a_script_is_run_with_its_arguments_on_the_machine_of_the_options(memory: list[str], tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("import torch\ncount = torch.cuda.device_count()")
     (tmp_path / "script.py").write_text(
-        "import torch; print(torch.cuda.device_count(), torch.cuda.get_device_name(), torch.cuda.mem_get_info()[1])"
+        "import sys, torch, beside\n"
+        "print(sys.argv[1:], beside.count, torch.cuda.get_device_name(), torch.cuda.mem_get_info()[1])"
     )
-    command = ["-m", "gpututor.devices.virtual", "--gpus", "2", "--model", "H100", *memory, "script.py"]
-    assert printed(*command, cwd=tmp_path) == f"2 NVIDIA H100 80GB HBM3 {2**29}\n"
+    command = ["-m", "gpututor.devices.virtual", "--gpus", "2", "--model", "H100", *memory, "script.py", "--gpus", "x"]
+    assert printed(*command, cwd=tmp_path) == f"['--gpus', 'x'] 2 NVIDIA H100 80GB HBM3 {2**29}\n"
 
 
 @pytest.mark.parametrize(

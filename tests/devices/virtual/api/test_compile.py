@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -11,6 +9,7 @@ import torch
 from torch import nn
 
 from gpututor.devices.virtual import VirtualMachine
+from tests.support.virtual_gpus import printed
 
 GPU = torch.device("cuda:0")
 
@@ -81,5 +80,4 @@ def test_compile_works_normally_after_the_virtual_gpu() -> None:
         "out = torch.compile(lambda x: x.sin() + 1, backend=backend)(torch.ones(2))\n"
         "print(len(counted), out.shape)\n"
     )
-    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False)
-    assert ended.stdout == "1 torch.Size([2])\n", ended.stderr
+    assert printed("-W", "ignore", "-c", program) == "1 torch.Size([2])\n"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import importlib
 import json
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +19,7 @@ from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.trace.events import COMPILES, REGION, Event, Kind
 from tests.support import ROOT
+from tests.support.virtual_gpus import printed
 
 MEASURED = {
     row[0]: row[4] for row in json.loads((ROOT / "benchmarks/data/h200_compile.json").read_text("utf-8"))["programs"]
@@ -316,5 +315,4 @@ def test_nothing_of_the_compiler_is_imported_before_it_is_used() -> None:
         "with virtual_gpu():\n    print((torch.ones(2, device='cuda') + 1).tolist())\n"
         "print('torch._inductor' in sys.modules, 'torch._dynamo.convert_frame' in sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout == "[2.0, 2.0]\nFalse False\n", done.stderr
+    assert printed("-c", program) == "[2.0, 2.0]\nFalse False\n"

@@ -13,6 +13,7 @@ from torch.cuda import comm, nccl
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from tests.support.virtual_gpus import gradient
 
 
 @pytest.fixture
@@ -48,8 +49,7 @@ def test_outputs_and_gradients_are_those_of_one_gpu(four_gpus: VirtualMachine, c
     assert out.device == torch.device("cuda", 0)
     torch.testing.assert_close(out, expected)
     for parameter, two in zip(model.parameters(), alone.parameters(), strict=True):
-        assert parameter.grad is not None
-        assert parameter.grad.device == torch.device("cuda", 0)
+        assert gradient(parameter).device == torch.device("cuda", 0)
         torch.testing.assert_close(parameter.grad, two.grad, rtol=1e-4, atol=1e-4)
     assert sorted(model.seen) == [f"cuda:{index}" for index in range(count)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 from itertools import pairwise
 from typing import Any
 
@@ -343,9 +342,7 @@ def test_other_threads_and_backward_passes_do_not_use_the_pool(two_gpus: Virtual
     loss, seed = weight.square().sum(), torch.ones((), device="cuda")
     kept: list[torch.Tensor] = []
     with torch.cuda.use_mem_pool(pool):
-        thread = threading.Thread(target=lambda: kept.append(_large()))
-        thread.start()
-        thread.join()
+        started(lambda: kept.append(_large())).join()
         loss.backward(seed)
         assert pool.snapshot() == []
 

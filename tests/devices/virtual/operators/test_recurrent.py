@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.trace.events import Kind
+from tests.support.virtual_gpus import gradient
 
 
 def _kernels(recorder: Recorder) -> list[str]:
@@ -140,8 +141,7 @@ def test_ctc_loss_takes_targets_and_lengths_from_any_device(two_gpus: VirtualMac
     loss.backward()
     assert loss.device == GPU
     torch.testing.assert_close(loss.detach().cpu(), expected)
-    assert on_gpu.grad is not None
-    assert on_gpu.grad.device == GPU
+    assert gradient(on_gpu).device == GPU
 
 
 def test_packing_refuses_lengths_on_the_gpu_in_cudas_words(two_gpus: VirtualMachine) -> None:

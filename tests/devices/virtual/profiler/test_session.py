@@ -125,6 +125,9 @@ def test_a_profile_of_the_cpu_alone_shows_its_own_times(two_gpus: VirtualMachine
     assert "CUDA" not in seen.key_averages().table()
     assert {event.name for event in seen.events()} >= {"range", "aten::add"}
     assert not any("gpututor" in event.name for event in seen.events())
+    with torch.autograd.profiler.profile() as older:
+        torch.ones(2) + 1
+    assert "aten::add" in {event.name for event in older.function_events or ()}
 
 
 @pytest.mark.parametrize(
@@ -157,29 +160,11 @@ def test_a_full_trace_does_not_shorten_profile_times() -> None:
     assert all(work.time_range.elapsed_us() > 0 for work in works(seen))
 
 
-def _work() -> None:
-    torch.ones(2) + 1
-
-
-def _methods() -> list[Any]:
-    older, ranges = torch.autograd.profiler.profile, torch.profiler.record_function
-    return [*vars(older).values(), ranges.__enter__, ranges.__exit__, torch.profiler.profile.export_memory_timeline]
-
-
 def test_cpu_streams_and_events_are_unchanged(two_gpus: VirtualMachine) -> None:
     stream = torch.Stream("cpu")
     assert isinstance(stream, torch.Stream)
     assert stream.device == torch.device("cpu")
     assert isinstance(torch.Event("cpu"), torch.Event)
-
-
-def test_cpu_work_is_profiled_as_usual(two_gpus: VirtualMachine) -> None:
-    with profile(activities=[ProfilerActivity.CPU]) as seen:
-        _work()
-    assert "aten::add" in {event.name for event in seen.events() or ()}
-    with torch.autograd.profiler.profile() as older:
-        _work()
-    assert "aten::add" in {event.name for event in older.function_events or ()}
 
 
 def test_without_gpus_cuda_is_left_out_of_a_profile_as_in_a_cuda_build() -> None:
@@ -188,14 +173,7 @@ def test_without_gpus_cuda_is_left_out_of_a_profile_as_in_a_cuda_build() -> None
         pytest.warns(UserWarning, match="CUDA is not available, disabling CUDA profiling"),
         profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen,
     ):
-        _work()
+        torch.ones(2) + 1
     assert "aten::add" in {event.name for event in seen.events() or ()}
     with virtual_gpu(0):
         assert ProfilerActivity.CUDA not in torch.profiler.supported_activities()
-
-
-def test_streams_and_profilers_are_restored() -> None:
-    before = torch.Stream, torch.Event, torch.profiler.supported_activities, *_methods()
-    with virtual_gpu():
-        pass
-    assert (torch.Stream, torch.Event, torch.profiler.supported_activities, *_methods()) == before

@@ -31,8 +31,7 @@ def test_a_lazy_module_that_was_moved_first_is_made_on_the_device() -> None:
     assert _on_gpu(model)
     assert isinstance(model[0].weight, nn.Parameter)
     assert model[0].weight.shape == (4, 5)
-    assert model[0].weight.grad is not None
-    assert model[0].weight.grad.device == GPU
+    assert gradient(model[0].weight).device == GPU
 
 
 def test_lazy_modules_take_a_dtype_a_device_and_the_way_back() -> None:

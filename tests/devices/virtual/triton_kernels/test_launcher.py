@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any
 
@@ -14,6 +13,7 @@ from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.cuda_errors import NoValues
 from gpututor.trace.events import Event, Kind
 from tests.support import ROOT
+from tests.support.virtual_gpus import run_python
 
 pytest.importorskip("triton", reason="Triton has wheels for Linux only")
 
@@ -344,7 +344,7 @@ def launch(x):
 def test_triton_is_imported_by_the_program_only(version: str, tmp_path: Any) -> None:
     (tmp_path / "kernel_file.py").write_text(KERNEL)
     (tmp_path / "program.py").write_text(PROGRAM.replace("VERSION", version))
-    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    done = run_python("program.py", cwd=tmp_path)
     if not version:
         assert done.stdout == "launched\n", done.stderr
     else:
