@@ -251,7 +251,7 @@ def test_invalid_options_are_usage_errors(arguments: list[str], words: str, tmp_
 
 
 @pytest.mark.parametrize("memory", [["--memory", "0.5GiB"], ["--memory-mib", "512"]])
-def test_a_script_is_run_with_its_arguments_on_the_machine_of_the_options(memory: list[str], tmp_path: Path) -> None:
+def test_a_script_runs_with_its_arguments_on_the_chosen_machine(memory: list[str], tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("import torch\ncount = torch.cuda.device_count()")
     (tmp_path / "script.py").write_text(
         "import sys, torch, beside\n"

@@ -17,7 +17,7 @@ CUDA: Any = torch.cuda
 MILLION = 1_000_000
 
 
-def test_streams_are_of_torchs_classes(two_gpus: VirtualMachine) -> None:
+def test_streams_are_of_torchs_classes_and_equal_by_their_id(two_gpus: VirtualMachine) -> None:
     stream: Any = CUDA.Stream(device=1, priority=-1)
     assert isinstance(stream, CUDA.Stream)
     assert issubclass(CUDA.Stream, torch.Stream)
@@ -28,9 +28,6 @@ def test_streams_are_of_torchs_classes(two_gpus: VirtualMachine) -> None:
     assert repr(CUDA.default_stream()) == "<torch.cuda.Stream device=cuda:0 cuda_stream=0x0>"
     assert CUDA.Stream.priority_range() == (0, -3)
     assert stream.__cuda_stream__() == (0, stream.cuda_stream)
-
-
-def test_streams_with_the_same_id_are_equal(two_gpus: VirtualMachine) -> None:
     stream, other = CUDA.Stream(), CUDA.Stream()
     with CUDA.stream(stream):
         again = CUDA.current_stream()
@@ -95,7 +92,7 @@ def test_stream_blocks_nest_across_devices_and_restore_state(two_gpus: VirtualMa
         assert _current() == (0, 0, 0)
 
 
-def test_set_stream_changes_the_device_too(two_gpus: VirtualMachine) -> None:
+def test_set_stream_changes_the_device_too_and_holds_for_one_thread(two_gpus: VirtualMachine) -> None:
     there = CUDA.Stream(1)
     CUDA.set_stream(there)
     assert _current() == (1, 0, there.stream_id)
@@ -103,9 +100,6 @@ def test_set_stream_changes_the_device_too(two_gpus: VirtualMachine) -> None:
     assert _current() == (0, 0, there.stream_id)
     assert torch.accelerator.current_stream(1).stream_id == there.stream_id
     assert type(torch.accelerator.current_stream()) is torch.Stream
-
-
-def test_each_thread_has_its_own_current_stream(two_gpus: VirtualMachine) -> None:
     seen: list[Any] = []
     with CUDA.stream(CUDA.Stream()):
         started(lambda: seen.append(CUDA.current_stream())).join()

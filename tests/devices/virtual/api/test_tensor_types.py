@@ -34,14 +34,6 @@ def test_type_converts_by_name_and_by_class(two_gpus: VirtualMachine, name: str,
     assert there.cuda(1).type(full).device.index == 1
 
 
-def test_an_unknown_type_is_refused_in_torchs_words(two_gpus: VirtualMachine) -> None:
-    for x in (torch.ones(1), torch.ones(1, device="cuda")):
-        with pytest.raises(ValueError, match=r"^invalid type: 'torch.cuda.NoTensor'$"):
-            x.type("torch.cuda.NoTensor")
-        with pytest.raises(NotImplementedError, match=r"torch.cuda.sparse"):
-            x.type("torch.cuda.sparse.FloatTensor")
-
-
 def test_legacy_constructors_make_tensors_on_the_device(two_gpus: VirtualMachine) -> None:
     made: Any = CUDA.FloatTensor(2, 3)
     assert (made.shape, made.dtype, made.device.index) == ((2, 3), torch.float32, 0)
@@ -80,7 +72,8 @@ def test_conversions_move_to_the_named_device(two_gpus: VirtualMachine) -> None:
     assert not hasattr(there, "__cuda_array_interface__")
 
 
-def test_untyped_storages_have_a_device_and_a_size(two_gpus: VirtualMachine) -> None:
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_storages_of_both_kinds_have_a_device_and_a_size(two_gpus: VirtualMachine) -> None:
     x = torch.arange(4, dtype=torch.uint8, device="cuda:1")
     storage: Any = x.untyped_storage()
     assert (storage.device, storage.nbytes(), len(storage), storage.get_device()) == (x.device, 4, 4, 1)
@@ -101,10 +94,6 @@ def test_untyped_storages_have_a_device_and_a_size(two_gpus: VirtualMachine) -> 
     assert torch.cuda.memory_allocated(1) == 0
     with pytest.raises(NotImplementedError, match=r"UntypedStorage._byteswap"):
         storage.byteswap(torch.int32)
-
-
-@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
-def test_typed_storages_count_elements(two_gpus: VirtualMachine) -> None:
     storage: Any = torch.tensor([1.0, 2.0], device="cuda").storage()
     assert (len(storage), storage.size(), storage.nbytes(), storage.dtype) == (2, 2, 8, torch.float32)
     assert storage.type() == "torch.cuda.FloatStorage"
@@ -150,7 +139,7 @@ def _said(error: type[Exception], call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-def test_apply_and_map_raise_cudas_error_on_a_gpu() -> None:
+def test_apply_map_and_unknown_types_raise_cudas_errors(two_gpus: VirtualMachine) -> None:
     here: Any = torch.ones(2, 3, device="cuda")
     host: Any = torch.ones(2, 3)
     assert _said(TypeError, lambda: here.apply_(lambda x: x)) == "apply_ is only implemented on CPU tensors"
@@ -160,6 +149,11 @@ def test_apply_and_map_raise_cudas_error_on_a_gpu() -> None:
     needs_gradient = here.clone().requires_grad_()
     assert _said(RuntimeError, lambda: needs_gradient.apply_(abs)).startswith("Can't call apply_() on Variable")
     assert host.apply_(lambda x: x + 1).map_(host, lambda x, y: x + y).tolist() == [[4.0] * 3] * 2
+    for x in (torch.ones(1), torch.ones(1, device="cuda")):
+        with pytest.raises(ValueError, match=r"^invalid type: 'torch.cuda.NoTensor'$"):
+            x.type("torch.cuda.NoTensor")
+        with pytest.raises(NotImplementedError, match=r"torch.cuda.sparse"):
+            x.type("torch.cuda.sparse.FloatTensor")
 
 
 def test_new_keeps_dtype_and_gpu() -> None:

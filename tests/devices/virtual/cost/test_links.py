@@ -127,7 +127,7 @@ _LANE_BYTES_PER_S = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}
 
 
 @pytest.mark.parametrize("name", gpu_names())
-def test_rates_follow_from_lanes_and_clocks_and_links_from_generations(name: str) -> None:
+def test_rates_follow_from_the_data_sheets_the_lanes_the_clocks_and_the_links(name: str) -> None:
     gpu = gpu_spec(name)
     lanes = gpu.multiprocessors * gpu.float32_lanes_per_multiprocessor
     assert gpu.float32_flops == pytest.approx(2 * lanes * gpu.clock_khz * 1e3, rel=0.03)
@@ -148,15 +148,19 @@ def test_rates_follow_from_lanes_and_clocks_and_links_from_generations(name: str
     assert gpu.copy_engines >= 2
     assert 1e-6 < gpu.launch_s < 2e-5
     assert len(gpu.rate_source) > 20
-
-
-@pytest.mark.parametrize("name", gpu_names())
-def test_figures_are_those_that_the_data_sheets_print(name: str) -> None:
-    gpu = gpu_spec(name)
     memory, *rates = _PRINTED[name]
     assert gpu.bytes_per_s == pytest.approx(memory * 1e9, rel=0.03)
     results = (gpu.float32_flops, gpu.tf32_flops, gpu.float16_flops, gpu.float8_flops, gpu.int8_flops)
     assert results == pytest.approx([rate * 1e12 for rate in rates], rel=0.03)
+    if gpu.peer_link in _NVLINK:
+        assert 0.75 < gpu.peer_bytes_per_s / (_NVLINK[gpu.peer_link] * 1e9) < 0.9
+    else:
+        assert gpu.peer_link == "PCIe"
+        assert 0.5 < gpu.peer_bytes_per_s / (_LANE_BYTES_PER_S[gpu.pcie_generation] * gpu.pcie_lanes) < 0.85
+    result = calibrated(gpu)
+    assert 0.6 * gpu.bytes_per_s < result.bytes_per_s < gpu.bytes_per_s
+    assert 0.3 * gpu.float32_flops < result.float32 < gpu.float32_flops
+    assert result.clock_hz <= gpu.clock_khz * 1e3
 
 
 @pytest.mark.parametrize("name", gpu_names())
@@ -174,21 +178,3 @@ def test_tensor_rates_follow_from_the_generation_and_the_clock(name: str) -> Non
     if gpu.float8_flops:
         assert gpu.float8_flops / gpu.float16_flops == pytest.approx(2, rel=0.03)
     assert gpu.int8_flops / gpu.float16_flops == pytest.approx(4 if name.startswith("RTX") else 2, rel=0.03)
-
-
-@pytest.mark.parametrize("name", gpu_names())
-def test_links_between_gpus_attain_most_of_the_generations_rate(name: str) -> None:
-    gpu = gpu_spec(name)
-    if gpu.peer_link in _NVLINK:
-        assert 0.75 < gpu.peer_bytes_per_s / (_NVLINK[gpu.peer_link] * 1e9) < 0.9
-    else:
-        assert gpu.peer_link == "PCIe"
-        assert 0.5 < gpu.peer_bytes_per_s / (_LANE_BYTES_PER_S[gpu.pcie_generation] * gpu.pcie_lanes) < 0.85
-
-
-@pytest.mark.parametrize("name", gpu_names())
-def test_what_is_attained_stays_below_the_data_sheet(name: str) -> None:
-    gpu, result = gpu_spec(name), calibrated(gpu_spec(name))
-    assert 0.6 * gpu.bytes_per_s < result.bytes_per_s < gpu.bytes_per_s
-    assert 0.3 * gpu.float32_flops < result.float32 < gpu.float32_flops
-    assert result.clock_hz <= gpu.clock_khz * 1e3

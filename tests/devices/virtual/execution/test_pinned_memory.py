@@ -112,3 +112,5 @@ def test_pinned_tensors_can_be_saved_and_shared(tmp_path: Any) -> None:
     assert torch.equal(torch.load(tmp_path / "x.pt"), x)
     assert torch.equal(x.share_memory_(), torch.arange(5.0))
     assert x.numpy().sum() == 10
+    assert x.is_pinned()
+    assert x[1:].is_pinned()

@@ -78,12 +78,19 @@ def test_fused_attention_is_a_single_operator_each_way(model: str, dtype: torch.
     assert not any(item in ("aten::bmm", "aten::_softmax") for item in result)
 
 
-def test_autocast_applies_before_fused_attention() -> None:
+def test_fused_attention_is_cast_by_autocast_and_flash_takes_no_mask() -> None:
     def program() -> None:
         with torch.autocast("cuda", dtype=torch.float16):
             assert attend(*heads()).dtype is torch.float16
 
     assert FLASH in kernels(program)
+    with (
+        virtual_gpu(1, "A100"),
+        torch.nn.attention.sdpa_kernel(BACKEND.FLASH_ATTENTION),
+        pytest.warns(UserWarning, match="non-null"),
+        pytest.raises(RuntimeError),
+    ):
+        attend(*heads(torch.float16), attn_mask=mask_of("bool"))
 
 
 def with_a_differentiable_mask() -> None:
@@ -143,16 +150,6 @@ def test_a_backend_that_cannot_run_raises_cudas_error_with_its_reasons(
         pytest.raises(RuntimeError, match=r"^No available kernel"),
     ):
         attend(*heads(dtype))
-
-
-def test_flash_attention_takes_no_mask() -> None:
-    with (
-        virtual_gpu(1, "A100"),
-        torch.nn.attention.sdpa_kernel(BACKEND.FLASH_ATTENTION),
-        pytest.warns(UserWarning, match="non-null"),
-        pytest.raises(RuntimeError),
-    ):
-        attend(*heads(torch.float16), attn_mask=mask_of("bool"))
 
 
 @pytest.mark.parametrize(

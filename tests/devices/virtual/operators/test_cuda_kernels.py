@@ -161,12 +161,17 @@ def test_other_kinds_of_dropout_are_composed(two_gpus: VirtualMachine, way: str)
     assert "Dropout" not in name
 
 
-def test_dropout_without_effect_returns_its_input(two_gpus: VirtualMachine) -> None:
+def test_dropout_without_effect_and_on_the_cpu_is_unchanged(two_gpus: VirtualMachine) -> None:
     x = _needing_gradients(8)
     assert nn.functional.dropout(x, 0.0) is x
     assert nn.functional.dropout(x, training=False) is x
     empty = torch.ones(0, device="cuda")
     assert nn.functional.dropout(empty).shape == (0,)
+    on_host = nn.functional.dropout(torch.ones(8, requires_grad=True))
+    assert type(on_host.grad_fn).__name__ == "MulBackward0"
+    assert nn.functional.dropout(torch.ones(8, device="meta")).is_meta
+    each = torch.vmap(nn.functional.dropout, randomness="different")(torch.ones(2, 3, device="cuda"))
+    assert set(each.flatten().tolist()) <= {0.0, 2.0}
 
 
 def test_the_trace_has_one_kernel_for_dropout_and_one_for_its_backward_pass() -> None:
@@ -177,14 +182,6 @@ def test_the_trace_has_one_kernel_for_dropout_and_one_for_its_backward_pass() ->
 
     names = [event.name for event in traced(program) if "dropout" in event.name or "bernoulli" in event.name]
     assert names == ["aten::native_dropout", "aten::native_dropout_backward", "aten::native_dropout"]
-
-
-def test_dropout_on_the_cpu_is_unchanged(two_gpus: VirtualMachine) -> None:
-    on_host = nn.functional.dropout(torch.ones(8, requires_grad=True))
-    assert type(on_host.grad_fn).__name__ == "MulBackward0"
-    assert nn.functional.dropout(torch.ones(8, device="meta")).is_meta
-    each = torch.vmap(nn.functional.dropout, randomness="different")(torch.ones(2, 3, device="cuda"))
-    assert set(each.flatten().tolist()) <= {0.0, 2.0}
 
 
 def test_leaving_the_virtual_gpu_removes_its_dropout_kernel() -> None:

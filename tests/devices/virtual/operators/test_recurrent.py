@@ -29,10 +29,11 @@ def test_a_training_step_is_one_operator_each_way(recorder: Recorder, layer: str
     assert not {"aten::addmm", "aten::mm", "aten::sigmoid", "aten::tanh"} & set(names)
 
 
-def test_layers_without_cudnn_are_composed_of_other_operators(recorder: Recorder) -> None:
+def test_layers_without_cudnn_or_on_the_cpu_are_composed_of_other_operators(recorder: Recorder) -> None:
     layer, x = nn.GRU(3, 4, device="cuda"), torch.ones(5, 2, 3, device="cuda")
     with torch.backends.cudnn.flags(enabled=False):
         layer(x)
+    nn.LSTM(3, 4)(torch.ones(5, 2, 3))
     assert "aten::_cudnn_rnn" not in _kernels(recorder)
     assert "aten::addmm" in _kernels(recorder)
 
@@ -51,7 +52,7 @@ def test_training_saves_more_than_inference(two_gpus: VirtualMachine) -> None:
     assert len(results) == 2
 
 
-def test_gradients_of_gradients_are_refused_in_cudnns_words(two_gpus: VirtualMachine) -> None:
+def test_gradients_run_twice_but_have_no_gradients_of_their_own(two_gpus: VirtualMachine) -> None:
     layer, x = nn.LSTM(3, 4).cuda(), torch.ones(5, 2, 3, device="cuda", requires_grad=True)
     (gradient,) = torch.autograd.grad(layer(x)[0].sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="'_cudnn_rnn_backward' is not implemented"):
@@ -61,9 +62,6 @@ def test_gradients_of_gradients_are_refused_in_cudnns_words(two_gpus: VirtualMac
     (gradient,) = torch.autograd.grad(out, x, create_graph=True)
     gradient.sum().backward()
     assert x.grad is not None
-
-
-def test_a_retained_graph_is_used_twice(two_gpus: VirtualMachine) -> None:
     out = nn.GRU(3, 4).cuda()(torch.ones(5, 2, 3, device="cuda"))[0].sum()
     out.backward(retain_graph=True)
     out.backward()
@@ -121,11 +119,6 @@ def test_a_long_layer_takes_its_steps_one_after_another(values: bool) -> None:
             end.synchronize()
             times.append(start.elapsed_time(end))
         assert times[2] - times[1] == pytest.approx(2 * (times[1] - times[0]), rel=0.1)
-
-
-def test_no_operator_runs_for_a_layer_on_the_cpu(recorder: Recorder) -> None:
-    nn.LSTM(3, 4)(torch.ones(5, 2, 3))
-    assert "aten::_cudnn_rnn" not in _kernels(recorder)
 
 
 GPU = torch.device("cuda:0")

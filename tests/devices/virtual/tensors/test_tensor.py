@@ -111,12 +111,14 @@ def test_inference_mode_stays_on_the_device(two_gpus: VirtualMachine) -> None:
         assert torch.nn.functional.linear(x, x).to("cuda").device == GPU
 
 
-def test_the_host_tensor_is_plain(two_gpus: VirtualMachine) -> None:
+def test_the_host_tensor_is_plain_and_a_tensor_of_a_tensor_stays(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, device="cuda", requires_grad=True)
     host = host_tensor(x)
     assert type(host) is torch.Tensor
     assert (host.device.type, host.requires_grad) == ("cpu", False)
     assert (is_virtual(x), is_virtual(host)) == (True, False)
+    x = torch.ones(2, device="cuda")
+    assert torch.Tensor(x).device == x.as_subclass(torch.Tensor).device == torch.device("cuda:0")
 
 
 @pytest.mark.parametrize(
@@ -145,12 +147,7 @@ def test_nested_tensors_are_refused_by_name(two_gpus: VirtualMachine, move: Call
         move(torch.nested.nested_tensor([torch.ones(2)]))
 
 
-def test_a_tensor_of_a_tensor_is_the_same_tensor(two_gpus: VirtualMachine) -> None:
-    x = torch.ones(2, device="cuda")
-    assert torch.Tensor(x).device == x.as_subclass(torch.Tensor).device == torch.device("cuda:0")
-
-
-def test_the_class_of_a_device_tensor_is_called_torch_tensor(two_gpus: VirtualMachine) -> None:
+def test_device_tensors_and_others_are_instances_of_torch_tensor(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, 2, device="cuda")
     assert str(type(x)) == "<class 'torch.Tensor'>"
     with pytest.raises(TypeError, match=r"mm\(\) received an invalid combination of arguments - got \(Tensor\)"):
@@ -159,9 +156,6 @@ def test_the_class_of_a_device_tensor_is_called_torch_tensor(two_gpus: VirtualMa
         x.shapes  # type: ignore[attr-defined]  # noqa: B018
     for same in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x), copy.copy(x)):
         assert (type(same), same.device, same.tolist()) == (type(x), x.device, x.tolist())
-
-
-def test_all_tensors_are_instances_of_the_type_of_a_device_tensor(two_gpus: VirtualMachine) -> None:
     x, host = torch.ones(1, device="cuda"), torch.ones(1)
     for other in (x, host, nn.Parameter(host), nn.Parameter(x)):
         assert isinstance(other, type(x))
