@@ -77,14 +77,11 @@ def properties(name: str = "NVIDIA Quantum 9000", memory: int = 24 * 2**30 - 4 *
     )
 
 
-def test_measured_links_and_launches_equal_the_fake_gpus(measured: Any) -> None:
+def test_measured_links_and_launches_are_fitted_through_noisy_points(measured: Any) -> None:
     from gpu_figures import launch_us, link
 
     assert link(measured) == {"pinned_gb_s": 20.0, "pageable_gb_s": 6.0, "latency_us": 9.0}
     assert launch_us(measured) == 5.5
-
-
-def test_a_line_is_fitted_through_noisy_points() -> None:
     from gpu_figures import line
 
     off = (1.05, 0.95, 1.05, 0.95, 1.05)
@@ -94,13 +91,22 @@ def test_a_line_is_fitted_through_noisy_points() -> None:
     assert rate == pytest.approx(12e9, rel=0.1)
 
 
-def test_unsupported_measurements_are_left_out(measured: Any) -> None:
+def test_unsupported_and_missing_measurements_are_left_out(measured: Any) -> None:
     from gpu_figures import matrix_rates
 
     rates = matrix_rates(measured)
     assert sorted(rates["bfloat16"]) == [1024, 4096, 8192]
     assert sorted(rates["float64"]) == [256, 1024, 4096]
     assert rates["float16"][8192] == pytest.approx(250e12, rel=0.01)
+    from gpu_figures import read_smi
+
+    assert read_smi("350.00, 5, [N/A], 1980, 2619") == {
+        "power.max_limit": 350.0,
+        "pcie.link.gen.max": 5.0,
+        "clocks.max.sm": 1980.0,
+        "clocks.max.memory": 2619.0,
+    }
+    assert read_smi("") == {}
 
 
 def test_an_unknown_gpus_entry_reproduces_the_measurements(tmp_path: Path) -> None:
@@ -168,18 +174,6 @@ def test_calibrating_a_virtual_gpu_reproduces_its_spec() -> None:
     assert launch_us(result) == pytest.approx(a100.launch_s * 1e6, rel=0.02)
     assert any("ratio 1.00 in the median, 1.00 to 1.00, median error 0%" in item for item in report(result, result))
     assert any("not modelled" in item for item in report(result, dict(list(result.items())[1:])))
-
-
-def test_values_missing_in_nvidia_smi_are_left_out() -> None:
-    from gpu_figures import read_smi
-
-    assert read_smi("350.00, 5, [N/A], 1980, 2619") == {
-        "power.max_limit": 350.0,
-        "pcie.link.gen.max": 5.0,
-        "clocks.max.sm": 1980.0,
-        "clocks.max.memory": 2619.0,
-    }
-    assert read_smi("") == {}
 
 
 @pytest.mark.parametrize("script", ["calibrate_gpu.py", "side_by_side.py"])

@@ -134,21 +134,24 @@ def test_the_tf32_switches_matter_where_there_is_tf32_and_only_for_float32() -> 
     assert convolution_s("T4", True) == convolution_s("T4", False)
 
 
-def test_an_unknown_operator_is_priced_by_its_bytes() -> None:
+def test_operators_are_priced_by_their_bytes_in_place_or_not() -> None:
     large = tensor(2**26)
     result = price(gpu_spec("A100"), "mine::something.new", [large, large], [large])
     assert result == price(gpu_spec("A100"), "aten.add.Tensor", [large, large], [large])
-
-
-def test_in_place_operators_cost_as_out_of_place() -> None:
     large = tensor(2**24)
     assert seconds("T4", "aten.add_.Tensor", [large, large], [large]) == seconds("T4", "add", [large, large], [large])
+    table, indices, rows = tensor(10**6, 256), tensor(128, dtype="int64"), tensor(128, 256)
+    assert seconds("T4", "embedding", [table, indices], [rows]) < 10e-6
 
 
-def test_a_small_working_set_is_read_from_the_cache() -> None:
+def test_small_kernels_use_the_cache_and_leave_room() -> None:
     small, large = tensor(2**20), tensor(2**26)
     floor = seconds("A100", "relu", [tensor(1)], [tensor(1)])
     assert 100 * (seconds("A100", "relu", [small], [small]) - floor) < seconds("A100", "relu", [large], [large])
+    small, large = tensor(64, 64), tensor(8192, 8192)
+    assert price(gpu_spec("A100"), "mm", [small, small], [small]).fill < 0.1
+    assert price(gpu_spec("A100"), "mm", [large, large], [large]).fill == 1
+    assert price(gpu_spec("A100"), "relu", [small], [small]).fill < 0.01
 
 
 def test_blocks_fill_the_gpu_in_whole_waves() -> None:
@@ -159,33 +162,15 @@ def test_blocks_fill_the_gpu_in_whole_waves() -> None:
     assert two_waves > 1.1 * one_wave
 
 
-def test_small_kernels_leave_room_and_large_ones_do_not() -> None:
-    small, large = tensor(64, 64), tensor(8192, 8192)
-    assert price(gpu_spec("A100"), "mm", [small, small], [small]).fill < 0.1
-    assert price(gpu_spec("A100"), "mm", [large, large], [large]).fill == 1
-    assert price(gpu_spec("A100"), "relu", [small], [small]).fill < 0.01
-
-
-def test_a_norm_of_few_long_rows_uses_few_multiprocessors() -> None:
+def test_norms_scans_and_softmaxes_of_few_long_rows_take_longer() -> None:
     few = seconds("H100", "native_layer_norm", [tensor(16, 2**22)], [tensor(16, 2**22), tensor(16, 1), tensor(16, 1)])
     many = seconds("H100", "native_layer_norm", [tensor(2**16, 1024)], [tensor(2**16, 1024), tensor(2**16, 1)])
     assert few > 10 * many
-
-
-def test_a_scan_of_few_long_rows_takes_longer_than_one_of_many_short_ones() -> None:
     few, many = tensor(16, 2**16), tensor(2**12, 2**8)
     assert seconds("H100", "cumsum", [few], [few]) > 5 * seconds("H100", "cumsum", [many], [many])
-
-
-def test_a_softmax_of_long_rows_reads_them_more_than_once() -> None:
     short, long = tensor(2**18, 512), tensor(2**12, 2**15)
     assert prod(short[0]) == prod(long[0])
     assert seconds("A100", "_softmax", [long], [long]) > 1.7 * seconds("A100", "_softmax", [short], [short])
-
-
-def test_reads_at_indices_move_what_they_read_and_not_the_table() -> None:
-    table, indices, rows = tensor(10**6, 256), tensor(128, dtype="int64"), tensor(128, 256)
-    assert seconds("T4", "embedding", [table, indices], [rows]) < 10e-6
 
 
 def test_fused_attention_is_cheaper_than_its_parts_and_than_float32() -> None:
@@ -211,7 +196,7 @@ def test_groups_and_transposition_are_read_off_the_shapes() -> None:
     assert square.transposed
 
 
-def test_a_convolutions_bias_is_another_kernel() -> None:
+def test_a_convolutions_bias_and_gradient_are_other_kernels() -> None:
     images, weights, made, bias = tensor(64, 64, 58, 58), tensor(64, 64, 3, 3), tensor(64, 64, 56, 56), tensor(64)
     without, with_ = (seconds("A100", "convolution", [images, weights, *more], [made]) for more in ([], [bias]))
     assert with_ - without == pytest.approx(seconds("A100", "add_", [made, bias], [made]), rel=0.05)
@@ -220,9 +205,6 @@ def test_a_convolutions_bias_is_another_kernel() -> None:
         for more in ([], [bias])
     )
     assert with_ - without == pytest.approx(seconds("A100", "sum", [made], [bias]), rel=0.1)
-
-
-def test_a_convolutions_gradient_costs_two_convolutions() -> None:
     images, weights, made = tensor(32, 64, 58, 58), tensor(64, 64, 3, 3), tensor(32, 64, 56, 56)
     forward = seconds("A100", "convolution", [images, weights], [made])
     both = seconds("A100", "convolution_backward", [made, images, weights], [images, weights, tensor(64)])
@@ -241,12 +223,11 @@ def test_the_model_needs_no_torch() -> None:
 
 def test_adjacent_channels_make_convolutions_on_tensor_cores_faster() -> None:
     def duration(dtype: torch.dtype, layout: torch.memory_format) -> int:
-        recorder = Recorder()
-        with virtual_gpu(model="T4", recorder=recorder):
+        with virtual_gpu(model="T4", recorder=Recorder()) as machine:
             image = torch.zeros(4, 64, 28, 28, device="cuda", dtype=dtype).contiguous(memory_format=layout)
             weight = torch.zeros(64, 64, 3, 3, device="cuda", dtype=dtype)
             torch.nn.functional.conv2d(image, weight)
-        return next(event.end - event.start for event in recorder.complete() if "conv" in event.name)
+        return next(event.end - event.start for event in machine.recorder.complete() if "conv" in event.name)
 
     half = [duration(torch.float16, layout) for layout in (torch.channels_last, torch.contiguous_format)]
     single = [duration(torch.float32, layout) for layout in (torch.channels_last, torch.contiguous_format)]
@@ -256,11 +237,10 @@ def test_adjacent_channels_make_convolutions_on_tensor_cores_faster() -> None:
 
 def test_a_transposed_first_factor_gets_another_kernel_on_gpus_with_large_tiles() -> None:
     def duration(model: str, *, transposed: bool) -> int:
-        recorder = Recorder()
-        with virtual_gpu(model=model, recorder=recorder):
+        with virtual_gpu(model=model, recorder=Recorder()) as machine:
             left = torch.zeros(8192, 2048, device="cuda").T if transposed else torch.zeros(2048, 8192, device="cuda")
             _ = left @ torch.zeros(8192, 4096, device="cuda")
-        return next(event.end - event.start for event in recorder.complete() if event.name == "aten::mm")
+        return next(event.end - event.start for event in machine.recorder.complete() if event.name == "aten::mm")
 
     assert duration("H100 PCIe", transposed=True) < 0.9 * duration("H100 PCIe", transposed=False)
     assert duration("T4", transposed=True) == duration("T4", transposed=False)
@@ -302,28 +282,22 @@ def test_nothing_computes_faster_than_the_peak(name: str, gpu: str) -> None:
     assert contraction_flops(name, inputs, outputs) / ms(name, inputs, outputs, gpu) * 1e3 < gpu_spec(gpu).float32_flops
 
 
-def test_flops_of_distances_are_three_for_each_pair_of_elements() -> None:
+def test_distances_have_the_flops_of_each_pair_and_cost_more_than_a_product() -> None:
     assert contraction_flops("_cdist_forward", [tensor(4, 5, 7), tensor(4, 6, 7)], [tensor(4, 5, 6)]) == 3 * 4 * 30 * 7
     assert contraction_flops("_pdist_forward", [tensor(5, 7)], [tensor(10)]) == 3 * 10 * 7
     assert contraction_flops("_euclidean_dist", [tensor(5, 7), tensor(6, 7)], [tensor(5, 6)]) == 2 * 30 * 9
-
-
-def test_a_euclidean_distance_costs_a_matrix_product_and_a_little_more() -> None:
     product = ms("mm", [ROWS, tensor(256, 2048)], [SQUARE])
     assert product < ms("_euclidean_dist", [ROWS, ROWS], [SQUARE]) < 2 * product
     assert ms("_cdist_forward", [ROWS, ROWS], [SQUARE]) > 3 * product
 
 
-def test_a_single_row_is_scanned_at_memory_bandwidth() -> None:
+def test_scans_of_rows_columns_and_a_single_row_differ() -> None:
     large = tensor(10**8)
     copied = ms("relu", [large], [large])
     for name in ("cumsum", "cumprod", "logcumsumexp"):
         assert copied < ms(name, [large], [large], dim=0) < 1.3 * copied
     # Places beside the values: one block for each row, however long.
     assert ms("cummax", [large], [large, tensor(10**8, dtype="int64")], dim=0) > 20 * copied
-
-
-def test_a_scan_along_columns_differs_from_a_scan_of_rows() -> None:
     tall = tensor(10**6, 64)
     across, along = ms("cumsum", [tall], [tall], dim=1), ms("cumsum", [tall], [tall], dim=0)
     assert along > 10 * across
@@ -345,11 +319,14 @@ def test_factorizations_of_4096_columns_take_what_they_do_on_an_a100(name: str, 
     assert bounds[0] < ms(name, [square], [square]) < bounds[1]
 
 
-def test_solving_with_4096_columns_takes_what_it_does_on_an_a100() -> None:
+def test_solving_and_iterating_take_what_they_do_on_an_a100() -> None:
     square, vector = tensor(4096, 4096), tensor(4096)
     assert 9 < ms("_linalg_solve_ex", [square, vector], [vector]) < 16
     assert 6 < ms("linalg_solve_triangular", [square, square], [square]) < 11
     assert ms("linalg_solve_triangular", [square, tensor(4096, 1)], [tensor(4096, 1)]) < 2
+    square = tensor(1024, 1024)
+    assert 200 < ms("_linalg_svd", [square], [square]) < 1000
+    assert 40 < ms("_linalg_eigh", [square], [square]) < 100
 
 
 @pytest.mark.parametrize("gpu", ["T4", "A100", "H100"])
@@ -362,12 +339,6 @@ def test_factorizations_cost_in_the_order_of_their_work(size: int, gpu: str) -> 
     assert results == sorted(results)
 
 
-def test_iterations_of_1024_columns_take_what_they_do_on_an_a100() -> None:
-    square = tensor(1024, 1024)
-    assert 200 < ms("_linalg_svd", [square], [square]) < 1000
-    assert 40 < ms("_linalg_eigh", [square], [square]) < 100
-
-
 def test_small_matrices_of_a_batch_are_factored_side_by_side() -> None:
     single, many = tensor(16, 16), tensor(100, 16, 16)
     for name in ("linalg_cholesky_ex", "_linalg_eigh", "_linalg_svd"):
@@ -376,18 +347,12 @@ def test_small_matrices_of_a_batch_are_factored_side_by_side() -> None:
     assert ms("_linalg_svd", [large], [large]) > 50 * ms("_linalg_svd", [tensor(64, 64)], [tensor(64, 64)])
 
 
-def test_a_permutation_is_a_sort_of_random_keys() -> None:
+def test_searches_and_permutations_cost_parts_of_a_sort() -> None:
     assert 1 < ms("randperm", [], [tensor(10**7, dtype="int64")]) < 3
-
-
-def test_topk_of_few_elements_needs_no_sort() -> None:
     large, few = tensor(10**8), tensor(10)
     ordered = ms("sort", [large], [large, tensor(10**8, dtype="int64")])
     assert 0.15 < ms("topk", [large], [few, tensor(10, dtype="int64")]) / ordered < 0.35
     assert ms("topk", [large], [large, tensor(10**8, dtype="int64")]) <= ordered
-
-
-def test_single_pass_operators_cost_less_than_a_sort() -> None:
     mask, places = tensor(10**7, dtype="bool"), tensor(10**6, 1, dtype="int64")
     assert ms("nonzero", [mask], [places]) < ms("sort", [mask], [mask]) / 5
     bounds, values = tensor(10**4), tensor(10**7)

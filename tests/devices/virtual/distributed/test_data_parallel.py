@@ -54,32 +54,23 @@ def test_outputs_and_gradients_are_those_of_one_gpu(four_gpus: VirtualMachine, c
     assert sorted(model.seen) == [f"cuda:{index}" for index in range(count)]
 
 
-def test_the_output_device_can_be_another(four_gpus: VirtualMachine) -> None:
+def test_outputs_batch_statistics_and_frozen_modules_are_as_on_cuda(four_gpus: VirtualMachine) -> None:
     parallel = nn.DataParallel(nn.Linear(2, 2).cuda(), device_ids=[0, 1], output_device=3)
     assert parallel(torch.ones(4, 2)).device == torch.device("cuda", 3)
-
-
-def test_batch_statistics_of_the_first_gpu_are_kept(two_gpus: VirtualMachine) -> None:
     model = Net().cuda()
     nn.DataParallel(model)(torch.randn(8, 8))
     assert model.norm.num_batches_tracked == 1
-
-
-def test_a_module_without_gradients_runs_too(two_gpus: VirtualMachine) -> None:
     model = nn.Linear(2, 2).cuda().requires_grad_(False)
     assert not nn.DataParallel(model)(torch.ones(4, 2)).requires_grad
 
 
-def test_a_module_on_the_wrong_gpu_is_refused_in_torchs_words(two_gpus: VirtualMachine) -> None:
+def test_errors_of_modules_and_replicas_are_torchs(two_gpus: VirtualMachine) -> None:
     message = (
         r"module must have its parameters and buffers on device cuda:0 \(device_ids\[0\]\) "
         "but found one of them on device: cuda:1"
     )
     with pytest.raises(RuntimeError, match=message):
         nn.DataParallel(nn.Linear(2, 2).to("cuda:1"), device_ids=[0, 1])(torch.ones(4, 2))
-
-
-def test_an_error_in_a_replica_names_it(two_gpus: VirtualMachine) -> None:
     with pytest.raises(RuntimeError, match=r"Caught RuntimeError in replica 0 on device 0\."):
         nn.DataParallel(nn.Linear(2, 2).cuda())(torch.ones(4, 3))
 
@@ -104,7 +95,7 @@ def test_copies_between_gpus_are_transfers_of_the_trace(recorder: Recorder) -> N
     ]
 
 
-def test_comm_functions_write_to_out(two_gpus: VirtualMachine) -> None:
+def test_comm_functions_write_to_out_and_to_the_chosen_gpu(two_gpus: VirtualMachine) -> None:
     values = torch.arange(6.0).reshape(3, 2)
     outputs = [torch.empty(3, 2, device="cuda:0"), torch.empty(3, 2, device="cuda:1")]
     assert all(tensor is two for tensor, two in zip(comm.broadcast(values, out=outputs), outputs, strict=True))
@@ -117,17 +108,11 @@ def test_comm_functions_write_to_out(two_gpus: VirtualMachine) -> None:
     assert joined.equal(values)
     assert comm.gather(chunks, destination="cpu").equal(values)
     assert [len(chunk) for chunk in comm.scatter(values, [0, 1], chunk_sizes=[1, 2])] == [1, 2]
-
-
-def test_the_version_of_nccl_is_known(two_gpus: VirtualMachine) -> None:
-    assert nccl.version() >= (2, 27)
-
-
-def test_reduce_add_writes_to_the_chosen_gpu(two_gpus: VirtualMachine) -> None:
     inputs = [torch.full((2,), 1.0 + index, device=f"cuda:{index}") for index in range(2)]
     assert str(comm.reduce_add(inputs, 1)) == "tensor([3., 3.], device='cuda:1')"
     (total,) = comm.reduce_add_coalesced([[tensor] for tensor in inputs], 0)
     assert str(total) == "tensor([3., 3.], device='cuda:0')"
+    assert nccl.version() >= (2, 27)
 
 
 def _on_host(position: int) -> list[torch.Tensor]:

@@ -23,16 +23,13 @@ def stat(name: str) -> int:
     return int(CUDA.host_memory_stats()[name])
 
 
-def test_a_freed_block_is_used_again() -> None:
+def test_a_freed_block_serves_other_sizes_up_to_its_power_of_two() -> None:
     x = pinned()
     address = x.data_ptr()
     del x
     assert pinned().data_ptr() == address
     kept = pinned(), pinned()
     assert kept[0].data_ptr() != kept[1].data_ptr()
-
-
-def test_a_block_serves_other_sizes_up_to_its_power_of_two() -> None:
     x = pinned(200)
     address, nbytes = x.data_ptr(), x.untyped_storage().nbytes()
     del x

@@ -208,7 +208,7 @@ def test_a_garbage_collection_during_an_allocation_is_safe() -> None:
     _check_all_free(memory)
 
 
-def test_a_graded_call_does_not_reset_peak_statistics(two_gpus: VirtualMachine) -> None:
+def test_a_graded_call_has_figures_of_its_own_and_resets_none(two_gpus: VirtualMachine) -> None:
     memory = two_gpus.gpus[0].memory
     torch.empty(4 * MIB, dtype=torch.uint8, device="cuda")
     memory.begin_peaks()
@@ -218,6 +218,21 @@ def test_a_graded_call_does_not_reset_peak_statistics(two_gpus: VirtualMachine) 
     torch.cuda.reset_peak_memory_stats()
     torch.empty(2 * MIB, dtype=torch.uint8, device="cuda")
     assert memory.peak_of_call == torch.cuda.max_memory_allocated() == 2 * MIB
+    torch.cuda.empty_cache()
+    before = torch.empty(40 * MIB, dtype=torch.uint8, device="cuda")
+    del before
+    memory.begin_peaks()
+    held = torch.empty(16 * MIB, dtype=torch.uint8, device="cuda")
+    torch.empty(60 * MIB, dtype=torch.uint8, device="cuda")
+    assert memory.segments_of_call() == {
+        "reserved": 100 * MIB,
+        "reserved_peak": 100 * MIB,
+        "largest_free": 60 * MIB,
+    }
+    torch.cuda.empty_cache()
+    memory.begin_peaks()
+    assert memory.segments_of_call() == {"reserved": 40 * MIB, "reserved_peak": 40 * MIB, "largest_free": 24 * MIB}
+    del held
 
 
 def test_an_invalid_index_raises_the_allocators_error(two_gpus: VirtualMachine) -> None:
@@ -256,24 +271,6 @@ def test_without_gpus_statistics_are_those_of_a_cuda_build() -> None:
         assert torch.get_device_module() is torch.cpu
 
 
-def test_a_graded_call_knows_its_segments_and_the_largest_free_block(two_gpus: VirtualMachine) -> None:
-    memory = two_gpus.gpus[0].memory
-    before = torch.empty(40 * MIB, dtype=torch.uint8, device="cuda")
-    del before
-    memory.begin_peaks()
-    held = torch.empty(16 * MIB, dtype=torch.uint8, device="cuda")
-    torch.empty(60 * MIB, dtype=torch.uint8, device="cuda")
-    assert memory.segments_of_call() == {
-        "reserved": 100 * MIB,
-        "reserved_peak": 100 * MIB,
-        "largest_free": 60 * MIB,
-    }
-    torch.cuda.empty_cache()
-    memory.begin_peaks()
-    assert memory.segments_of_call() == {"reserved": 40 * MIB, "reserved_peak": 40 * MIB, "largest_free": 24 * MIB}
-    del held
-
-
 def _large() -> torch.Tensor:
     return torch.empty(4 * MIB, dtype=torch.uint8, device="cuda")
 
@@ -310,7 +307,7 @@ def test_pools_nest_and_the_inner_one_is_used(two_gpus: VirtualMachine) -> None:
     assert first.device == second.device
 
 
-def test_a_pool_counts_its_users_and_is_freed_with_the_last(two_gpus: VirtualMachine) -> None:
+def test_a_pool_counts_its_users_and_frees_its_idle_segments_at_its_end(two_gpus: VirtualMachine) -> None:
     pool = torch.cuda.MemPool()
     assert pool.use_count() == 1
     with torch.cuda.use_mem_pool(pool):
@@ -323,9 +320,6 @@ def test_a_pool_counts_its_users_and_is_freed_with_the_last(two_gpus: VirtualMac
     del kept
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() == 0
-
-
-def test_the_end_of_a_pool_frees_its_idle_segments(two_gpus: VirtualMachine) -> None:
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
         _large()

@@ -43,8 +43,7 @@ def test_a_new_segment_costs_the_host_time_and_cached_memory_as_much_as_a_view()
 
 
 def test_emptying_the_cache_waits_for_the_gpu_and_costs_time_for_each_segment() -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "T4", recorder=recorder, values=False) as machine:
+    with virtual_gpu(1, "T4", recorder=Recorder(), values=False) as machine:
         kept = torch.zeros(4096, 4096, device="cuda")
         for _ in range(4):
             kept @ kept
@@ -53,18 +52,17 @@ def test_emptying_the_cache_waits_for_the_gpu_and_costs_time_for_each_segment() 
         after = machine.clock.host.now
         torch.cuda.empty_cache()
         assert machine.clock.host.now == after
-        (wait,) = [event for event in recorder.complete() if event.kind is Kind.SYNCHRONISE]
-        last = max(event.end for event in recorder.complete() if event.kind is Kind.KERNEL)
+        (wait,) = [event for event in machine.recorder.complete() if event.kind is Kind.SYNCHRONISE]
+        last = max(event.end for event in machine.recorder.complete() if event.kind is Kind.KERNEL)
         assert (wait.name, wait.start, wait.end) == ("cudaFree", before, last)
         assert after == wait.end + free_ns(1, 64 * MIB)
 
 
 def test_freeing_the_cache_when_memory_is_short_synchronizes() -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "T4", recorder=recorder, values=False, memory_bytes=1024 * MIB):
+    with virtual_gpu(1, "T4", recorder=Recorder(), values=False, memory_bytes=1024 * MIB) as machine:
         torch.zeros(600 * MIB, dtype=torch.uint8, device="cuda")
         torch.zeros(700 * MIB, dtype=torch.uint8, device="cuda")
-    assert [event.name for event in recorder.complete() if event.kind is Kind.SYNCHRONISE] == ["cudaFree"]
+    assert [event.name for event in machine.recorder.complete() if event.kind is Kind.SYNCHRONISE] == ["cudaFree"]
 
 
 def test_total_memory_is_what_real_boards_report() -> None:

@@ -59,12 +59,11 @@ def test_an_operator_that_was_registered_before_the_gpu_is_on_is_seen_too() -> N
         return x @ x
 
     operator = custom_op("test_custom::before", body, mutates_args=())
-    recorder = Recorder([__file__])
-    with virtual_gpu(recorder=recorder):
+    with virtual_gpu(recorder=Recorder([__file__])) as machine:
         x = torch.eye(2, device="cuda")
         assert operator(x).device.type == "cuda"
     assert places == [(torch.device("cuda:0"), True, torch.device("cuda:0"))]
-    assert _work(recorder)[(Kind.KERNEL, "aten::mm")] == 1
+    assert _work(machine.recorder)[(Kind.KERNEL, "aten::mm")] == 1
 
 
 @pytest.mark.parametrize("key", ["CUDA", "CompositeExplicitAutograd", "CompositeImplicitAutograd"])

@@ -146,13 +146,12 @@ def test_packing_refuses_lengths_on_the_gpu_in_cudas_words(two_gpus: VirtualMach
 
 @pytest.mark.parametrize("values", [True, False])
 def test_weights_on_the_device_are_copied_to_one_buffer(values: bool) -> None:
-    recorder = Recorder([__file__])
-    with virtual_gpu(1, recorder=recorder, values=values):
+    with virtual_gpu(1, recorder=Recorder([__file__]), values=values) as machine:
         layers = nn.LSTM(4, 8, 2, bidirectional=True)
         before = [weight.detach().clone() for weight in layers.parameters()]
         parameters = list(layers.parameters())
         layers.to("cuda")
-        assert sum(event.name == "aten::copy_" for event in recorder.trace) == len(before) == 16
+        assert sum(event.name == "aten::copy_" for event in machine.recorder.trace) == len(before) == 16
         assert len({weight.untyped_storage() for weight in layers.parameters()}) == 1
         assert torch.cuda.memory_allocated() == -(-sum(weight.nbytes for weight in before) // 512) * 512
         assert all(old is new for old, new in zip(parameters, layers.parameters(), strict=True))

@@ -27,11 +27,16 @@ def test_out_of_memory_is_in_the_profile_and_the_profiler_ends() -> None:
     assert rows(again)["virtual::ones"].count == 1
 
 
-def test_default_activities_are_cpu_and_cuda(two_gpus: VirtualMachine) -> None:
+def test_default_activities_are_cpu_and_cuda_of_any_thread(two_gpus: VirtualMachine) -> None:
     assert ProfilerActivity.CUDA in torch.profiler.supported_activities()
     with profile() as seen:
         torch.ones(8, device="cuda") + 1
     assert rows(seen)["aten::add"].device_time_total > 0
+    x = torch.ones(8, device="cuda")
+    with profile(activities=BOTH) as seen:
+        started(lambda: x + x).join()
+    assert [work.name for work in works(seen)] == ["virtual::add"]
+    assert "aten::add" not in rows(seen), "torch's profiler watches the thread that started it"
 
 
 def test_the_legacy_profiler_accepts_a_device(two_gpus: VirtualMachine) -> None:
@@ -111,14 +116,6 @@ def test_a_profile_that_is_not_stopped_ends_with_its_machine() -> None:
     assert "aten::add" in rows(later)
 
 
-def test_work_of_other_threads_is_on_the_device(two_gpus: VirtualMachine) -> None:
-    x = torch.ones(8, device="cuda")
-    with profile(activities=BOTH) as seen:
-        started(lambda: x + x).join()
-    assert [work.name for work in works(seen)] == ["virtual::add"]
-    assert "aten::add" not in rows(seen), "torch's profiler watches the thread that started it"
-
-
 def test_a_profile_of_the_cpu_alone_shows_its_own_times(two_gpus: VirtualMachine) -> None:
     with profile(activities=[ProfilerActivity.CPU]) as seen, record_function("range"):
         torch.ones(2) + 1
@@ -149,13 +146,12 @@ def test_unsupported_profiler_options_are_refused(two_gpus: VirtualMachine, call
 
 
 def test_a_full_trace_does_not_shorten_profile_times() -> None:
-    recorder = Recorder(limit=10)
-    with virtual_gpu(recorder=recorder):
+    with virtual_gpu(recorder=Recorder(limit=10)) as machine:
         x = torch.ones(8, 8, device="cuda")
         with profile(activities=BOTH) as seen:
             for _ in range(20):
                 x @ x
-    assert len(recorder.complete()) == 10
+    assert len(machine.recorder.complete()) == 10
     assert rows(seen)["virtual::mm"].count == 20
     assert all(work.time_range.elapsed_us() > 0 for work in works(seen))
 

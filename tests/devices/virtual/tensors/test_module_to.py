@@ -323,6 +323,7 @@ def test_a_parameter_moves_by_its_data_both_ways_as_the_same_object() -> None:
     weight.grad = torch.ones_like(weight)
     optimiser.step()
     assert torch.allclose(weight.detach().cpu(), before - 0.1)
+    weight.grad = None
     for parameter in layer.parameters():
         parameter.data = parameter.data.cpu()
     assert str(layer.weight.device) == "cpu"

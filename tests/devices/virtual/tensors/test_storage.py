@@ -84,14 +84,13 @@ def test_a_storage_is_cloned_copied_moved_and_pickled(two_gpus: VirtualMachine) 
 
 
 def test_copies_of_storages_are_transfers_and_kernels() -> None:
-    recorder = Recorder([__file__])
-    with virtual_gpu(recorder=recorder):
+    with virtual_gpu(recorder=Recorder([__file__])) as machine:
         storage: Any = torch.ones(2, device="cuda").untyped_storage()
         host = torch.ones(2).untyped_storage()
-        first = len(recorder.trace)
+        first = len(machine.recorder.trace)
         storage.clone()
         storage.copy_(host)
-    kinds = [event.kind for event in recorder.complete().since(first)]
+    kinds = [event.kind for event in machine.recorder.complete().since(first)]
     assert kinds.count(Kind.KERNEL) == kinds.count(Kind.TRANSFER) == kinds.count(Kind.ALLOCATE) == 1
 
 
@@ -220,8 +219,7 @@ def test_a_storage_moves_to_pinned_memory_without_blocking(two_gpus: VirtualMach
 
 
 def test_a_host_storage_takes_the_bytes_of_a_gpu() -> None:
-    recorder = Recorder([__file__])
-    with virtual_gpu(recorder=recorder):
+    with virtual_gpu(recorder=Recorder([__file__])) as machine:
         storage: Any = torch.tensor([1.0, 2.0], device="cuda").untyped_storage()
         host: Any = torch.zeros(2)
         host.untyped_storage().copy_(storage)
@@ -230,9 +228,9 @@ def test_a_host_storage_takes_the_bytes_of_a_gpu() -> None:
             torch.zeros(3).untyped_storage().copy_(storage)
         with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
             storage.copy_(torch.zeros(2, device="meta").untyped_storage())
-        before = len(recorder.trace)
+        before = len(machine.recorder.trace)
         assert storage[3] == 63
-    copies = [event for event in recorder.complete().since(before) if event.kind is Kind.TRANSFER]
+    copies = [event for event in machine.recorder.complete().since(before) if event.kind is Kind.TRANSFER]
     assert [copy.size_bytes for copy in copies] == [1]
 
 
