@@ -136,7 +136,7 @@ def work(x):
 """
 
 
-def test_a_race_is_reported_with_both_lines() -> None:
+def test_a_race_on_a_virtual_gpu_is_reported_with_both_lines() -> None:
     trace = Trace()
     earlier = trace.add(Kind.KERNEL, "aten::mm", "cuda:0", stream=1, file="work.py", line=5)
     trace.add(Kind.HAZARD, "read after write", "cuda:0", partner=earlier, file="work.py", line=6)
@@ -149,9 +149,6 @@ def test_a_race_is_reported_with_both_lines() -> None:
     assert "wait_stream" in finding.advice
     assert races().find(right) is None
     assert races().find(replace(right, repeated=((*right.calls, *wrong.calls),))) is not None, "a race of a repeat"
-
-
-def test_races_apply_to_virtual_gpus() -> None:
     assert [races().applies(machine) for machine in (GPU, replace(GPU, virtual=False), NO_GPU)] == [True, False, False]
 
 

@@ -51,15 +51,12 @@ def test_the_part_that_differs_is_named(result: Any, words: str) -> None:
     assert finding.line == 6
 
 
-def test_arrays_are_not_tensors() -> None:
+def test_arrays_are_not_tensors_and_a_failing_reference_is_the_courses_error() -> None:
     check = structure(lambda x: x.numpy())
 
     assert check.find(run_of(observed(X.numpy()), {"x": X})) is None
     assert "instead of a NumPy array" in failure(check, run_of(observed(X), {"x": X})).got
     assert "(3,)" in failure(check, run_of(observed(np.zeros(3, np.float32)), {"x": X})).got
-
-
-def test_a_failing_reference_is_an_error_of_the_course() -> None:
     with pytest.raises(CourseError, match="the reference failed: ZeroDivisionError"):
         structure(lambda x: 1 / 0).find(run_of(observed(X), {"x": X}))
 

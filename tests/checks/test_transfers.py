@@ -127,15 +127,12 @@ def work():
     assert finding.line == 6
 
 
-def test_several_causes_are_listed_in_the_files_order() -> None:
+def test_several_causes_are_listed_in_the_files_order_and_plurals_fit() -> None:
     lines = "\n".join(f"    x{number} = x.item()" for number in range(6))
     run = recorded(f"import torch\ndef work():\n    x = torch.ones((), device='cuda')\n{lines}\n")
 
     got = failure(syncs(), run).got
     assert re.findall(r"line (\d)", got) == ["4", "5", "6", "7"]
     assert got.endswith("; 2 elsewhere")
-
-
-def test_plurals_of_copies_between_devices() -> None:
     numbers = [count(number, "copy between devices") for number in (0, 1, 2)]
     assert numbers == ["no copies between devices", "1 copy between devices", "2 copies between devices"]

@@ -212,13 +212,17 @@ def test_three_pieces_of_advice_are_given_at_most_one_for_each_line() -> None:
     assert [item.place.line for item in summary(program.trace, T4, most_advice=10).advice] == [33, 23, 13, 5]
 
 
-def test_tiny_gains_are_left_out() -> None:
+def test_tiny_gains_and_traces_without_times_get_no_advice() -> None:
     program = Program()
     program.kernel(4, 50 * MS)
     weights_again(program)
     assert [item.rule for item in summary(program.trace, T4).advice] == ["same bytes again"]
     program.kernel(4, 300 * MS)
     assert summary(program.trace, T4).advice == ()
+    program = Program()
+    for _ in range(100):
+        program.trace.add(Kind.SYNCHRONISE, "aten::item", "cuda:0", file=FILE, line=3)
+    assert summary(program.trace).advice == ()
 
 
 def test_reading_a_value_costs_its_wait_and_its_launch() -> None:
@@ -252,13 +256,6 @@ def test_shapes_that_depend_on_values_have_their_own_advice(name: str) -> None:
     assert "number of elements" in item.sentence
     assert "torch.where" in item.what_to_do
     assert "after the loop" not in item.what_to_do
-
-
-def test_without_times_there_is_no_advice() -> None:
-    program = Program()
-    for _ in range(100):
-        program.trace.add(Kind.SYNCHRONISE, "aten::item", "cuda:0", file=FILE, line=3)
-    assert summary(program.trace).advice == ()
 
 
 def _range(program: Program, name: str, time: int, line: int) -> None:

@@ -138,7 +138,7 @@ def test_each_moment_counts_once_computing_before_copying() -> None:
     assert shares.idle >= 30 * US
 
 
-def test_a_wait_counts_only_while_the_device_is_idle_and_time_after_the_trace_is_idle() -> None:
+def test_waits_count_only_while_the_device_is_idle() -> None:
     p, short = Program(), Program()
     p.kernel(1, 100 * US)
     p.wait(2)

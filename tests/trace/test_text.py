@@ -139,7 +139,7 @@ def test_a_wait_of_the_host_names_its_cause_and_the_causes_cause() -> None:
     assert contains(words.facts[-1], "the copy", "train.py:4", "aten::sum", "train.py:3")
 
 
-def test_waits_and_work_without_a_cause() -> None:
+def test_waits_without_a_cause_and_launches_name_what_is_known() -> None:
     program = Program()
     program.kernel(1, US)
     program.now += 50 * US
@@ -149,6 +149,16 @@ def test_waits_and_work_without_a_cause() -> None:
     program.compute(1, 10 * US)
     layout = layout_of(program)
     assert cause_of(layout, layout.lanes[0], 0) is None
+    program = Program()
+    program.kernel(1, 100 * US)
+    program.kernel(2, 20 * US, name="aten::relu")
+    words = described(program, "host", 1)
+    assert words.title == "Launch of aten::relu"
+    assert contains(*words.facts, "10.0 µs", "95.0 µs", "20.0 µs")
+    assert words.place.line == 2
+    untimed = Program()
+    untimed.trace.add(Kind.KERNEL, "aten::mm", "cuda:0", launched=10 * US)
+    assert described(untimed, "host").facts[0].endswith("not known")
 
 
 def test_a_copys_size_rate_and_effect_on_the_host() -> None:
@@ -162,20 +172,7 @@ def test_a_copys_size_rate_and_effect_on_the_host() -> None:
     assert contains(free.facts[2], "same bytes", "train.py:1")
 
 
-def test_a_launch_names_the_start_of_its_work() -> None:
-    program = Program()
-    program.kernel(1, 100 * US)
-    program.kernel(2, 20 * US, name="aten::relu")
-    words = described(program, "host", 1)
-    assert words.title == "Launch of aten::relu"
-    assert contains(*words.facts, "10.0 µs", "95.0 µs", "20.0 µs")
-    assert words.place.line == 2
-    untimed = Program()
-    untimed.trace.add(Kind.KERNEL, "aten::mm", "cuda:0", launched=10 * US)
-    assert described(untimed, "host").facts[0].endswith("not known")
-
-
-def test_a_hazards_sentence_remedy_and_other_line() -> None:
+def test_hazards_and_failed_allocations_have_their_facts() -> None:
     program = Program()
     earlier = program.kernel(3, 50 * US, name="aten::tanh", stream=1)
     program.kernel(9, 10 * US, name="aten::mul")
@@ -185,9 +182,6 @@ def test_a_hazards_sentence_remedy_and_other_line() -> None:
     assert contains(sentence, "train.py:9", "reads", "aten::tanh", "train.py:3", "writes")
     assert "wait_stream" in what_to_do
     assert words.earlier.line == 3
-
-
-def test_a_failed_allocations_size_and_allocated_memory() -> None:
     program = Program()
     program.kernel(1, US)
     program.allocate(2, 3 << 20)
@@ -245,11 +239,8 @@ def test_numbers_have_three_figures_and_a_unit(text: str, expected: str) -> None
     assert text == expected
 
 
-def test_an_area_is_filled_from_below_in_eighths() -> None:
+def test_areas_and_bars_are_filled_in_eighths() -> None:
     assert area([0, 1, 8, 12, 16], 16, 2) == ["   ▄█", " ▁███"]
-
-
-def test_small_values_are_visible_and_a_bar_fills_its_width_at_the_top() -> None:
     assert area([1], 10_000, 3) == [" ", " ", "▁"]
     assert (bar(1, 10_000, 20), bar(0, 10_000, 20)) == ("▏", "")
     assert (bar(10, 10, 5), bar(5, 10, 5)) == ("█████", "██▌")

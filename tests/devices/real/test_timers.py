@@ -147,14 +147,11 @@ def test_after_a_device_error_times_are_unknown(bench: Bench) -> None:
     assert sorted(bench.times) == [0]
 
 
-def test_a_device_without_events_has_no_times(bench: Bench) -> None:
+def test_without_events_or_times_nothing_is_timed(bench: Bench) -> None:
     bench.device.has_events = False
     bench.launch(0)
     bench.watch.settle()
     assert bench.times == {}
-
-
-def test_without_times_no_events_are_recorded() -> None:
     bench = Bench(timed=False)
     bench.launch(0)
     bench.watch.rest()

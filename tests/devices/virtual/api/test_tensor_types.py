@@ -94,12 +94,12 @@ def test_storages_of_both_kinds_have_a_device_and_a_size(two_gpus: VirtualMachin
     assert torch.cuda.memory_allocated(1) == 0
     with pytest.raises(NotImplementedError, match=r"UntypedStorage._byteswap"):
         storage.byteswap(torch.int32)
-    storage: Any = torch.tensor([1.0, 2.0], device="cuda").storage()
-    assert (len(storage), storage.size(), storage.nbytes(), storage.dtype) == (2, 2, 8, torch.float32)
-    assert storage.type() == "torch.cuda.FloatStorage"
-    assert (storage.tolist(), storage[1], storage.cpu().tolist()) == ([1.0, 2.0], 2.0, [1.0, 2.0])
+    typed: Any = torch.tensor([1.0, 2.0], device="cuda").storage()
+    assert (len(typed), typed.size(), typed.nbytes(), typed.dtype) == (2, 2, 8, torch.float32)
+    assert typed.type() == "torch.cuda.FloatStorage"
+    assert (typed.tolist(), typed[1], typed.cpu().tolist()) == ([1.0, 2.0], 2.0, [1.0, 2.0])
     assert repr(storage) == (" 1.0\n 2.0\n[torch.storage.TypedStorage(dtype=torch.float32, device=cuda:0) of size 2]")
-    assert storage.untyped().nbytes() == 8
+    assert typed.untyped().nbytes() == 8
 
 
 def test_each_gpu_has_its_own_default_generator(two_gpus: VirtualMachine) -> None:

@@ -200,7 +200,7 @@ def test_backends_train(backend: str, two_gpus: VirtualMachine) -> None:
     out.backward()
     assert out.item() == 32.0
     assert gradient(weight).device == GPU
-    assert weight.grad.tolist() == [[2.0] * 4] * 4
+    assert gradient(weight).tolist() == [[2.0] * 4] * 4
 
 
 def test_autocast_inside_and_around(two_gpus: VirtualMachine) -> None:

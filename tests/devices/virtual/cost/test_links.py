@@ -121,7 +121,7 @@ _LANE_BYTES_PER_S = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}
 
 
 @pytest.mark.parametrize("name", gpu_names())
-def test_rates_follow_from_the_data_sheets_the_lanes_the_clocks_and_the_links(name: str) -> None:
+def test_rates_follow_from_data_sheets_lanes_clocks_and_links(name: str) -> None:
     gpu = gpu_spec(name)
     lanes = gpu.multiprocessors * gpu.float32_lanes_per_multiprocessor
     assert gpu.float32_flops == pytest.approx(2 * lanes * gpu.clock_khz * 1e3, rel=0.03)

@@ -60,8 +60,8 @@ def test_outputs_batch_statistics_and_frozen_modules_are_as_on_cuda(four_gpus: V
     model = Net().cuda()
     nn.DataParallel(model)(torch.randn(8, 8))
     assert model.norm.num_batches_tracked == 1
-    model = nn.Linear(2, 2).cuda().requires_grad_(False)
-    assert not nn.DataParallel(model)(torch.ones(4, 2)).requires_grad
+    frozen = nn.Linear(2, 2).cuda().requires_grad_(False)
+    assert not nn.DataParallel(frozen)(torch.ones(4, 2)).requires_grad
 
 
 def test_errors_of_modules_and_replicas_are_torchs(two_gpus: VirtualMachine) -> None:

@@ -163,8 +163,8 @@ def test_other_operators_have_no_flops_and_unusual_calls_never_raise() -> None:
                    "_scaled_dot_product_flash_attention", "_slow_conv2d_forward"):  # fmt: skip
         func = getattr(aten, packet).default
         for item in odd:
-            for args in ((), (item,), (item, item), (item, item, item)):
-                assert flops_of(func, args, {}, item) >= 0
-                assert flops_of(func, args, {"out": item}, None) >= 0
+            for count in range(4):
+                assert flops_of(func, (item,) * count, {}, item) >= 0
+                assert flops_of(func, (item,) * count, {"out": item}, None) >= 0
     assert flops_of(aten.mm.default, (torch.zeros(3, 2), torch.zeros(4, 5)), {}, torch.zeros(3, 5)) == 0
     assert flops_of(aten.mm.default, (torch.zeros(3, 0), torch.zeros(0, 4)), {}, torch.zeros(3, 4)) == 0

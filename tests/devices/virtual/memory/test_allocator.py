@@ -307,7 +307,7 @@ def test_pools_nest_and_the_inner_one_is_used(two_gpus: VirtualMachine) -> None:
     assert first.device == second.device
 
 
-def test_a_pool_counts_its_users_and_frees_its_idle_segments_at_its_end(two_gpus: VirtualMachine) -> None:
+def test_a_pool_counts_its_users_and_frees_idle_segments(two_gpus: VirtualMachine) -> None:
     pool = torch.cuda.MemPool()
     assert pool.use_count() == 1
     with torch.cuda.use_mem_pool(pool):

@@ -174,7 +174,7 @@ def test_dropout_without_effect_and_on_the_cpu_is_unchanged(two_gpus: VirtualMac
     assert set(each.flatten().tolist()) <= {0.0, 2.0}
 
 
-def test_the_trace_has_one_kernel_for_dropout_and_one_for_its_backward_pass() -> None:
+def test_dropout_and_its_backward_pass_are_one_kernel_each() -> None:
     def program() -> None:
         nn.functional.dropout(_needing_gradients(8)).backward(torch.ones(8, device="cuda"))
         with torch.inference_mode():
