@@ -42,17 +42,8 @@ PROGRAMS = load_programs()
 GPUS = 2
 
 
-def on_the_virtual_gpu(program: Program) -> tuple[Outcome, int]:
-    """Return the outcome of a program there, and the number of waits of the host."""
-    recorder = Recorder([program.run.__code__.co_filename])
-    with virtual_gpu(GPUS, "H100", obey_environment=False, recorder=recorder):
-        actual = outcome(program)
-    lines = [event for event in recorder.trace if event.kind is Kind.SYNCHRONISE and event.line is not None]
-    return actual, len(lines)
-
-
 def on_the_real_gpu(program: Program) -> tuple[Outcome, int]:
-    """Do the same on the machine's GPU; CUDA's debugging aid counts the waits."""
+    """Return the outcome of a program there, and the number of waits of the host, which CUDA's debugging aid counts."""
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
@@ -70,14 +61,6 @@ def on_the_real_gpu(program: Program) -> tuple[Outcome, int]:
     return replace(actual, warned=tuple(text for text in actual.warned if words not in text)), waits
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_the_virtual_gpu_does_what_cuda_does(program: Program) -> None:
-    actual, waits = on_the_virtual_gpu(program)
-    assert as_expected(actual, program.expected), f"here {actual}\nCUDA  {program.expected}\nsource: {program.source}"
-    assert program.waits in (None, waits), f"the host waited {waits} times, on CUDA {program.waits}: {program.source}"
-    assert "meta" not in actual.error.lower()
-
-
 @pytest.mark.gpu
 def test_a_real_gpu_and_the_virtual_one_do_the_same_side_by_side() -> None:
     if torch.cuda.device_count() < GPUS:
@@ -85,7 +68,7 @@ def test_a_real_gpu_and_the_virtual_one_do_the_same_side_by_side() -> None:
     apart = []
     for program in PROGRAMS:
         real, waits = on_the_real_gpu(program)
-        virtual, _ = on_the_virtual_gpu(program)
+        virtual = on_virtual(program, gpus=GPUS).result
         if not as_expected(real, program.expected) or program.waits not in (None, waits):
             apart.append(f"{program.name}\n  real     {real}, {waits} waits\n  virtual  {virtual}\n  {program.source}")
     assert not apart, "\n".join(apart)
@@ -157,15 +140,15 @@ SOURCE = "\n" * 10_000
 """Text with as many lines as the corpus's files."""
 
 
-@pytest.mark.parametrize("program", load_programs(), ids=lambda program: program.name)
-def test_a_program_of_the_corpus_is_not_suspected(program: Program) -> None:
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_the_virtual_gpu_does_what_cuda_does_and_suspects_no_program(program: Program) -> None:
     with enter_machine(SPEC, program.run.__code__.co_filename) as machine:
         recorder = machine.recorder
         guard = TamperGuard(machine)
         measurement = CallMeasurement(machine.meter)
         measurement.begin()
         recorder.enabled = True
-        outcome(program)
+        actual = outcome(program)
         torch.cuda.set_device(0)
         measurement.returned(None)
         guard.check_recorder(recorder.trace.limit or 0)
@@ -174,6 +157,10 @@ def test_a_program_of_the_corpus_is_not_suspected(program: Program) -> None:
         memory = {device: MemoryUse(**use) for device, use in uses.items()}
         call = Call({}, {}, None, recorder.complete(), span=Span(**measurement.span), memory=memory)
         changed = guard.changed()
+    assert as_expected(actual, program.expected), f"here {actual}\nCUDA  {program.expected}\nsource: {program.source}"
+    waits = sum(event.kind is Kind.SYNCHRONISE and event.line is not None for event in call.trace)
+    assert program.waits in (None, waits), f"the host waited {waits} times, on CUDA {program.waits}: {program.source}"
+    assert "meta" not in actual.error.lower()
     run = Run(to_machine(SPEC, []), (call,), SOURCE, "run", ((call,),))
     assert find_inconsistencies(run, SPEC, changed) == ()
 

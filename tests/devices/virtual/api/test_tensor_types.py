@@ -98,7 +98,7 @@ def test_storages_of_both_kinds_have_a_device_and_a_size(two_gpus: VirtualMachin
     assert (len(typed), typed.size(), typed.nbytes(), typed.dtype) == (2, 2, 8, torch.float32)
     assert typed.type() == "torch.cuda.FloatStorage"
     assert (typed.tolist(), typed[1], typed.cpu().tolist()) == ([1.0, 2.0], 2.0, [1.0, 2.0])
-    assert repr(storage) == (" 1.0\n 2.0\n[torch.storage.TypedStorage(dtype=torch.float32, device=cuda:0) of size 2]")
+    assert repr(typed) == " 1.0\n 2.0\n[torch.storage.TypedStorage(dtype=torch.float32, device=cuda:0) of size 2]"
     assert typed.untyped().nbytes() == 8
 
 
