@@ -25,14 +25,10 @@ def _in_thread(work: Callable[[], Any]) -> Any:
         return pool.submit(work).result(timeout=60)
 
 
-def test_tensors_are_made_in_a_thread(two_gpus: VirtualMachine) -> None:
-    results: list[str] = []
-    started(lambda: results.append(str(torch.ones(1, device="cuda:1")))).join()
-    assert results == ["tensor([1.], device='cuda:1')"]
-
-
-def test_a_low_level_thread_sees_the_gpus(two_gpus: VirtualMachine) -> None:
+def test_tensors_are_made_in_threads_of_both_modules(two_gpus: VirtualMachine) -> None:
     result: queue.Queue[str] = queue.Queue()
+    started(lambda: result.put(str(torch.ones(1, device="cuda:1")))).join()
+    assert result.get() == "tensor([1.], device='cuda:1')"
     _thread.start_new_thread(lambda index: result.put(str(torch.ones(1, device=index).device)), (1,))
     assert result.get(timeout=60) == "cuda:1"
 
@@ -43,13 +39,10 @@ def test_wrong_start_arguments_raise_pythons_error(two_gpus: VirtualMachine, arg
         _thread.start_new_thread(*arguments)
 
 
-def test_each_thread_has_its_own_current_device(two_gpus: VirtualMachine) -> None:
+def test_each_thread_has_its_own_current_device_and_cudas_errors(two_gpus: VirtualMachine) -> None:
     torch.cuda.set_device(1)
     assert _in_thread(torch.cuda.current_device) == 0
     assert torch.cuda.current_device() == 1
-
-
-def test_an_error_of_a_thread_is_in_cudas_words(two_gpus: VirtualMachine) -> None:
     with pytest.raises(RuntimeError, match="cuda:0 and cpu"):
         _in_thread(lambda: torch.ones(2, device="cuda") + torch.ones(2))
 
@@ -103,22 +96,16 @@ def _place(*ignored: object) -> str:
     return str((torch.ones(2, device="cuda:1") + torch.ones(2).cuda(1)).device)
 
 
-def test_an_executor_that_is_older_than_the_machine_works_on_its_gpus() -> None:
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(abs, -1).result(timeout=60) == 1
+def test_pools_that_are_older_than_the_machine_work_on_its_gpus() -> None:
+    with ThreadPoolExecutor(1) as executor, ThreadPool(1) as pool:
+        assert executor.submit(abs, -1).result(timeout=60) == pool.apply(abs, (-1,)) == 1
         with virtual_gpu(2):
-            assert pool.submit(_place).result(timeout=60) == "cuda:1"
-            assert list(pool.map(_place, [1, 2])) == ["cuda:1"] * 2
-        assert pool.submit(torch.device, "cuda").result(timeout=60) == torch.device("cuda")
-
-
-def test_a_pool_of_threads_that_is_older_than_the_machine_works_on_its_gpus() -> None:
-    with ThreadPool(1) as pool:
-        assert pool.apply(abs, (-1,)) == 1
-        with virtual_gpu(2):
+            assert executor.submit(_place).result(timeout=60) == "cuda:1"
+            assert list(executor.map(_place, [1, 2])) == ["cuda:1"] * 2
             assert pool.apply(_place) == pool.apply_async(_place).get(60) == "cuda:1"
             assert pool.map(_place, [1]) == pool.starmap(_place, [(1, 2)]) == ["cuda:1"]
             assert list(pool.imap(_place, [1])) == list(pool.imap_unordered(_place, [1])) == ["cuda:1"]
+        assert executor.submit(torch.device, "cuda").result(timeout=60) == torch.device("cuda")
         assert pool.apply(abs, (-1,)) == 1
 
 

@@ -172,17 +172,14 @@ def test_torch_streams_without_a_device_are_on_the_gpu(two_gpus: VirtualMachine)
     assert not stream.is_capturing()
 
 
-def test_a_stream_may_outlive_its_machine() -> None:
-    with virtual_gpu(2):
-        stream = CUDA.Stream(1)
-    with virtual_gpu(1), pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
-        stream.query()
-    with pytest.raises(RuntimeError, match="switched off"):
-        stream.synchronize()
-
-
-def test_events_are_of_torchs_classes(two_gpus: VirtualMachine) -> None:
+def test_events_are_of_torchs_classes_and_complete_until_recorded(two_gpus: VirtualMachine) -> None:
     event = CUDA.Event()
+    CUDA._sleep(MILLION)
+    now = two_gpus.clock.host.now
+    event.synchronize()
+    event.wait()
+    assert event.query()
+    assert two_gpus.clock.host.now == now
     assert isinstance(event, CUDA.Event)
     assert issubclass(CUDA.Event, torch.Event)
     assert CUDA.streams.Event is CUDA.Event
@@ -192,16 +189,6 @@ def test_events_are_of_torchs_classes(two_gpus: VirtualMachine) -> None:
     assert CUDA.Event(True, True, False)._timing
     assert isinstance(CUDA.current_stream().record_event(), CUDA.Event)
     assert repr(torch.Event("cuda")) == "torch.Event device_type=cuda, device_index=-1, event_flag=0, event_id=0"
-
-
-def test_an_unrecorded_event_is_complete(two_gpus: VirtualMachine) -> None:
-    event = CUDA.Event()
-    CUDA._sleep(MILLION)
-    now = two_gpus.clock.host.now
-    event.synchronize()
-    event.wait()
-    assert event.query()
-    assert two_gpus.clock.host.now == now
 
 
 def _of_two_gpus(start: Any, end: Any) -> None:
@@ -250,11 +237,16 @@ def test_wait_event_does_not_block_the_host(two_gpus: VirtualMachine) -> None:
     assert not CUDA.default_stream().query()
 
 
-def test_an_event_of_another_machine_raises() -> None:
-    with virtual_gpu():
+def test_streams_and_events_of_another_machine_raise() -> None:
+    with virtual_gpu(2):
+        stream = CUDA.Stream(1)
         CUDA._sleep(MILLION)
         event = CUDA.current_stream().record_event()
-    with virtual_gpu():
+    with pytest.raises(RuntimeError, match="switched off"):
+        stream.synchronize()
+    with virtual_gpu(1):
+        with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+            stream.query()
         for use in (event.query, event.synchronize, event.wait):
             with pytest.raises(RuntimeError, match="recorded on a virtual GPU that is switched off"):
                 use()

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.trace.events import Kind
-from tests.support.virtual_gpus import gradient
+from tests.support.virtual_gpus import captured, gradient
 
 
 def _kernels(recorder: Recorder) -> list[str]:
@@ -94,11 +94,9 @@ def test_half_precision_rounds_once(two_gpus: VirtualMachine) -> None:
 
 def test_a_graph_with_a_recurrent_layer_is_replayed_on_new_values(two_gpus: VirtualMachine) -> None:
     layer, x = nn.GRU(3, 4).cuda(), torch.zeros(5, 2, 3, device="cuda")
-    graph = torch.cuda.CUDAGraph()
     with torch.no_grad():
         layer(x)
-        with torch.cuda.graph(graph):
-            out = layer(x)[0]
+        graph, (out, _) = captured(lambda: layer(x))
         x.copy_(torch.randn(5, 2, 3))
         graph.replay()
         torch.testing.assert_close(out, layer(x)[0])
@@ -162,19 +160,17 @@ def test_weights_on_the_device_are_copied_to_one_buffer(values: bool) -> None:
         assert layers.weight_ih_l0.grad is not None
 
 
-def test_weights_are_not_flattened_without_cudnn_or_in_bfloat16() -> None:
-    with virtual_gpu(1):
-        for layers in (nn.GRU(2, 3).to(torch.bfloat16).cuda(), nn.GRU(2, 3)):
-            with torch.backends.cudnn.flags(enabled=layers.weight_ih_l0.is_cuda):
-                assert len({weight.untyped_storage() for weight in layers.cuda().parameters()}) == 4
+def test_weights_are_not_flattened_without_cudnn_or_in_bfloat16(two_gpus: VirtualMachine) -> None:
+    for layers in (nn.GRU(2, 3).to(torch.bfloat16).cuda(), nn.GRU(2, 3)):
+        with torch.backends.cudnn.flags(enabled=layers.weight_ih_l0.is_cuda):
+            assert len({weight.untyped_storage() for weight in layers.cuda().parameters()}) == 4
 
 
-def test_a_copied_and_a_loaded_module_work(tmp_path: Path) -> None:
-    with virtual_gpu(1):
-        layers, x = nn.GRU(2, 3, device="cuda"), torch.ones(4, 1, 2, device="cuda")
-        expected = layers(x)[0]
-        assert torch.equal(copy.deepcopy(layers)(x)[0], expected)
-        torch.save(layers.state_dict(), tmp_path / "weights.pt")
-        other = nn.GRU(2, 3, device="cuda")
-        other.load_state_dict(torch.load(tmp_path / "weights.pt"))
-        assert torch.equal(other(x)[0], expected)
+def test_a_copied_and_a_loaded_module_work(two_gpus: VirtualMachine, tmp_path: Path) -> None:
+    layers, x = nn.GRU(2, 3, device="cuda"), torch.ones(4, 1, 2, device="cuda")
+    expected = layers(x)[0]
+    assert torch.equal(copy.deepcopy(layers)(x)[0], expected)
+    torch.save(layers.state_dict(), tmp_path / "weights.pt")
+    other = nn.GRU(2, 3, device="cuda")
+    other.load_state_dict(torch.load(tmp_path / "weights.pt"))
+    assert torch.equal(other(x)[0], expected)

@@ -17,6 +17,7 @@ from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.profiler.nccl import annotation, kernel_name
 from gpututor.trace.events import Event, Kind
 from tests.support.profiles import BOTH, ON_CUDA, rows, works
+from tests.support.virtual_gpus import captured
 
 
 def step() -> None:
@@ -181,10 +182,7 @@ def test_memory_is_the_devices_and_the_hosts_is_without_its_values(two_gpus: Vir
 
 def test_a_graph_is_one_launch_with_all_its_kernels(two_gpus: VirtualMachine) -> None:
     x = torch.ones(16, 16, device="cuda")
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        y = x @ x
-        y + 1
+    graph, _ = captured(lambda: (x @ x) + 1)
     with profile(activities=BOTH) as seen:
         for _ in range(3):
             graph.replay()
