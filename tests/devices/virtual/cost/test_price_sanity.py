@@ -136,7 +136,12 @@ class _Dispatched(TorchDispatchMode):
         return out
 
 
-def _dispatched() -> dict[str, tuple[Any, list[Tensor], list[Tensor]]]:
+_Seen = dict[str, tuple[Any, list[Tensor], list[Tensor]]]
+
+
+@pytest.fixture(scope="module")
+def seen() -> _Seen:
+    """Each operator that the samples of `op_db` dispatch."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
@@ -159,14 +164,6 @@ def _dispatched() -> dict[str, tuple[Any, list[Tensor], list[Tensor]]]:
                 if used and op.supports_autograd:
                     torch.autograd.backward([item.abs().sum() for item in used])
     return mode.seen
-
-
-_Seen = dict[str, tuple[Any, list[Tensor], list[Tensor]]]
-
-
-@pytest.fixture(scope="module")
-def seen() -> _Seen:
-    return _dispatched()
 
 
 def _with_types(tensors: list[Tensor], dtype: str) -> list[Tensor]:
