@@ -160,7 +160,7 @@ def _three_graphs(pool: Any) -> tuple[list[Any], Any, Any]:
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_graphs_that_share_a_pool_overwrite_each_other(two_gpus: VirtualMachine, shared: bool) -> None:
-    """One that is gone overwrites nothing."""
+    """A graph that is gone overwrites nothing."""
     graphs, e, f = _three_graphs(CUDA.graph_pool_handle() if shared else None)
     for graph in graphs:
         graph.replay()
