@@ -1,6 +1,6 @@
 """Response times of the app in a pseudo-terminal: a key, a cancel, a timeline, and the longest step.
 
-    python -m benchmarks.app [PART …]          echo, cancel, timeline, steps; all without an argument
+    python -m benchmarks.app [PART …]          echo, cancel, timeline, progress, steps; all without an argument
 
 Prints figures next to their limits; asserts nothing. A time starts when bytes are written to the terminal. It ends when
 the screen that shows their effect has been read from it.
@@ -221,6 +221,76 @@ def show_timeline(runs: int = 5) -> None:
         print(f"{name:>35}  {statistics.median(times) * 1e3:5.0f} ms  {max(times) * 1e3:5.0f} ms")
 
 
+# The progress screen
+
+
+ATTEMPTS = 500
+_KINDS = ("parity", "placement", "syncs", "transfers", "launches", "memory", "speed", "overlap", "precision", "source")
+
+
+def show_progress(runs: int = 5) -> None:
+    title = f"screens with {ATTEMPTS} attempts stored"
+    print(f"\n{title}      first   median   longest   on a core   to settings   (limit: 200 ms)")
+    with tempfile.TemporaryDirectory() as home:
+        store_attempts(home)
+        with started("app", home, (100, 30)) as terminal:
+            terminal.until_shown("Quit")
+            terminal.rest(2)
+            plain_s = 0.0
+            for key, name, words in ((",", "settings", "settings.toml"), ("w", "progress", "at the first try")):
+                times, before = [], cpu_ticks(terminal.pid)
+                for _ in range(runs + 1):
+                    sent = time.perf_counter()
+                    terminal.press(key)
+                    terminal.until_shown(words)
+                    times.append(terminal.read_at - sent)
+                    terminal.press("escape")
+                    terminal.until(lambda screen, words=words: words not in screen)  # type: ignore[misc]
+                    terminal.rest(0.5)
+                median_s = statistics.median(times[1:])
+                plain_s = plain_s or median_s
+                on_a_core_s = (cpu_ticks(terminal.pid) - before) / os.sysconf("SC_CLK_TCK") / len(times)
+                columns = (times[0], median_s, max(times), on_a_core_s)
+                figures = "  ".join(f"{seconds * 1e3:4.0f} ms" for seconds in columns)
+                print(f"{name:>38}  {figures}   {median_s / plain_s:8.2f}")
+
+
+def store_attempts(home: str) -> None:
+    """Fill the progress file with attempts at all exercises: each has a failure, except every fourth, which passes."""
+    os.environ["GPUTUTOR_HOME"] = home
+    from gpututor.course.loader import load_course
+    from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict
+    from gpututor.paths import builtin_course, progress_file
+    from gpututor.progress.store import ProgressStore
+
+    exercises = load_course(builtin_course()).exercises
+    progress = ProgressStore(progress_file())
+    environment = Environment("0.1.0", "2.13.0", "3.11.4", "Linux", "process", 7)
+    for number in range(ATTEMPTS):
+        passes = number % 4 == 3
+        verdicts = tuple(
+            Verdict(
+                kind,
+                f"The check {kind} holds",
+                Status.FAILED if not passes and kind == _KINDS[number % len(_KINDS)] else Status.PASSED,
+                "one GPU",
+                line=3,
+                expected="no wait in the loop",
+                got="20 waits",
+                why="A wait makes the device idle. " * 5,
+            )
+            for kind in _KINDS
+        )
+        runs = (RunSummary("one GPU", "cuda:0, virtual T4", True, output="epoch 1\n" * 20),)
+        key = exercises[number * len(exercises) // ATTEMPTS].key
+        outcome = Outcome.PASSED if passes else Outcome.FAILED
+        now = f"2026-01-{number // 20 + 1:02}T10:{number % 20 * 2:02}:00+00:00"
+        progress.record(
+            Report(key, outcome, verdicts, runs, environment, "0" * 64, now, 2.0, ""), "import torch\n" * 40
+        )
+    progress.close()
+
+
 # The longest step of the event loop
 
 
@@ -262,7 +332,13 @@ def show_steps() -> None:
             print(f"{size[0]:>5}x{size[1]} {seconds * 1e3:6.1f} ms  {', '.join(names[:4]) or 'layout and drawing'}")
 
 
-PARTS = {"echo": show_echo, "cancel": show_cancel, "timeline": show_timeline, "steps": show_steps}
+PARTS = {
+    "echo": show_echo,
+    "cancel": show_cancel,
+    "timeline": show_timeline,
+    "progress": show_progress,
+    "steps": show_steps,
+}
 
 
 def main(parts: list[str]) -> None:

@@ -17,7 +17,7 @@ from gpututor.app.main.screen import MainScreen
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
-from gpututor.grading.client import GradingClient
+from gpututor.grading.client import QUICKEST, GradingClient
 from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.progress.store import ProgressStore
 
@@ -46,6 +46,8 @@ async def the_list(pilot: Pilot[None]) -> None:
 
 
 async def the_failure(pilot: Pilot[None]) -> None:
+    await run_checks(pilot)  # loads PyTorch, which the second run need not wait for
+    await pilot.press("f3")
     await run_checks(pilot)
 
 
@@ -70,7 +72,7 @@ class Studio:
         self.course: Course = load_course(paths.builtin_course())
         self.workspace: Workspace = make_workspace(paths.default_workspace(), self.course)[0]
         self.progress = ProgressStore(paths.progress_file())
-        self.client = GradingClient()
+        self.client = GradingClient(workers=QUICKEST)
 
     def close(self) -> None:
         self.client.close()

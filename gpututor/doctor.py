@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from gpututor import describe_version, paths
-from gpututor.course.loader import load_course
+from gpututor.course.loader import load_course, version_numbers
 from gpututor.course.model import Course
 from gpututor.course.workspace import check_not_missing, find_workspace
 from gpututor.errors import ProgressError, TutorError
@@ -84,16 +84,12 @@ def _packages() -> Iterator[Diagnosis]:
         except metadata.PackageNotFoundError:
             yield Diagnosis(WRONG, name, "is not installed", advice)
             continue
-        too_old = any(_numbers(version) < _numbers(least) for least in re.findall(r">=([\d.]+)", line))
-        if too_old or any(_numbers(version) >= _numbers(limit) for limit in re.findall(r"<([\d.]+)", line)):
+        installed = version_numbers(version)
+        too_old = any(installed < version_numbers(least) for least in re.findall(r">=([\d.]+)", line))
+        if too_old or any(installed >= version_numbers(limit) for limit in re.findall(r"<([\d.]+)", line)):
             yield Diagnosis(WRONG, name, f"{version}, but gpututor needs {line}", advice)
         else:
             yield Diagnosis(OK, name, version)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return `2.13.0+cpu` as (2, 13, 0)."""
-    return tuple(int(number) for number in re.findall(r"\d+", re.split(r"[^\d.]", version)[0]))
 
 
 def _devices(inventory: Inventory) -> Iterator[Diagnosis]:

@@ -64,6 +64,19 @@ def write_atomically(path: Path, text: str | bytes, *, sync: bool = True) -> Non
         part.replace(target)
 
 
+Stamp = tuple[int, int, int]
+"""Modification time in ns, size in bytes, inode."""
+
+
+def stamp_of(path: Path, missing: type[OSError] = OSError) -> Stamp | None:
+    """Return the file's stamp; None for an error of the kind `missing`, as for a file that is not there."""
+    try:
+        status = path.stat()
+    except missing:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
 def sync_folder(folder: Path) -> None:
     """Flush a folder's entries to the disk. Raises `OSError`."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

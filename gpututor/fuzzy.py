@@ -10,8 +10,11 @@ from typing import TypeVar
 _EARLIER_TEXT, _WHOLE_TEXT, _TEXT_START, _SIDE_BY_SIDE, _WHOLE_WORD, _WORD_START = 20, 6, 4, 10, 4, 2
 _LONGEST = 24
 """Letters up to which a word may be misspelt."""
-_TYPO_LEAST = 5
-"""Letters from which on a word may have a wrong letter, a letter too much, or two letters swapped."""
+_TYPO_LEAST, _SHORT_LEAST = 5, 3
+"""Letters from which on a word may have a wrong letter, a letter too much, or two letters swapped.
+
+Between both, a whole word of the text may differ by a wrong letter or two letters swapped, as in `gpo`.
+"""
 _LETTER = r"[^\W_]"
 _START = rf"(?<!{_LETTER})"
 _SKIP = rf"(?:{_LETTER}{{0,2}}?|{_LETTER}*[\W_]+(?:{_LETTER}+[\W_]+){{0,2}}?)"
@@ -86,13 +89,15 @@ def _misspelt(word: str) -> re.Pattern[str]:
         return re.compile(r"(?!)")  # fits nothing: numbers are meant as they are
     letters = [re.escape(letter) for letter in word]
     patterns = [_SKIP.join(f"({letter})" for letter in letters)]
-    if len(word) >= _TYPO_LEAST:
+    if len(word) >= _SHORT_LEAST:
+        is_short = len(word) < _TYPO_LEAST
         typos = []
         for at in range(1, len(word)):
             before, after = "".join(letters[:at]), "".join(letters[at + 1 :])
-            typos += [f"{before}{_LETTER}{after}", before + after]
+            typos += [f"{before}{_LETTER}{after}"] + ([] if is_short else [before + after])
             typos += [before + letters[at + 1] + letters[at] + "".join(letters[at + 2 :])] if at + 1 < len(word) else []
-        patterns.append(f"({'|'.join(typos)})")
+        typo = f"({'|'.join(typos)})"
+        patterns.insert(0, f"{typo}(?!{_LETTER})" if is_short else typo)
     return re.compile(f"{_START}(?:{'|'.join(patterns)})")
 
 
@@ -125,16 +130,17 @@ def likely_meant(
 ) -> list[Item]:
     """Return the items that were probably meant by a wrong word, the best first."""
     items = list(items)
-    near = [item for item, _ in ranked(word, items, texts)]
+    fitting = ranked(word, items, texts)
+    near = [item for item, points in fitting if points > fitting[0][1] - _EARLIER_TEXT]
     if not near:
         import difflib  # 3 ms: only a wrong word pays for it
 
         by_name = {texts(item)[0]: item for item in items}
-        near = [by_name[name] for name in difflib.get_close_matches(word, by_name, n=most, cutoff=0.5)]
+        near = [by_name[name] for name in difflib.get_close_matches(word, by_name, n=most)]
     return near[:most]
 
 
-def did_you_mean(word: str, known: Iterable[str], *, most: int = 1) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a question with the nearest of the known words, and a space after it; empty if none is near."""
-    near = likely_meant(word, known, lambda name: (name,), most=most)
-    return f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+    near = likely_meant(word, known, lambda name: (name,))
+    return f"Did you mean {near[0]!r}? " if near else ""

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpututor import paths
 from gpututor.errors import TutorError
-from gpututor.files import create_atomically, ordinary, write_atomically
+from gpututor.files import Stamp, create_atomically, ordinary, stamp_of, write_atomically
 
 THEMES = ("night", "day", "terminal", "contrast")
 """The app's own themes; Textual's themes, such as `nord`, are also valid."""
@@ -103,7 +103,7 @@ def _gpu_fault(name: str) -> str:
 SETTINGS = (
     Setting("theme", "Theme", "The colors; terminal: your terminal's own sixteen.", THEMES, _theme_fault),
     Setting("editor", "Own editor", "Opens your file; empty: $VISUAL, else $EDITOR.", (), _editor_fault),
-    Setting("auto_run", "Run checks", "When the checks run; ^s and r always run them.", RUNS),
+    Setting("auto_run", "Run checks", "When the checks run; you can always ask for it.", RUNS),
     Setting("motion", "Motion", "None: no animation, no blinking cursor.", MOTIONS),
     Setting("device", "Device", "Where to run; auto: a real GPU if there is one.", DEVICES, _device_fault),
     Setting("gpu", "Virtual GPU", "The GPU to model; exercise: each exercise's own.", (), _gpu_fault),
@@ -133,7 +133,7 @@ class SettingsFile:
         self.faults: tuple[str, ...] = ()
         self._themes: frozenset[str] = frozenset()
         self._key_faults: Callable[[Keys], dict[str, str]] = _no_key_faults
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: Stamp | None = None
         self.look()
 
     def know_themes(self, names: Iterable[str]) -> None:
@@ -150,7 +150,7 @@ class SettingsFile:
 
     def look(self) -> bool:
         """Read the file if it has changed; return True if a setting changed. Costs one `stat` without a change."""
-        stamp = _stamp(self.path)
+        stamp = stamp_of(self.path)
         if stamp == self._stamp:
             return False
         before, self._stamp = Reading(self.now, self.faults), stamp
@@ -174,14 +174,14 @@ class SettingsFile:
         except (OSError, ValueError) as error:
             advice = f"Fix {self.path}, or move it away. Until then the choice holds as long as this app runs."
             raise TutorError(f"The choice could not be written: {_reason(error)}", advice) from error
-        self._stamp = _stamp(self.path)
+        self._stamp = stamp_of(self.path)
         self.faults = read_settings(self.path, self._themes, self._key_faults).faults
 
     def create(self) -> None:
         """Create a missing file with all defaults and their explanation. Raises `OSError`."""
         if not self.path.exists():
             create_atomically(self.path, written(self.now))
-            self._stamp = _stamp(self.path)
+            self._stamp = stamp_of(self.path)
 
 
 def _no_key_faults(keys: Keys) -> dict[str, str]:
@@ -299,14 +299,6 @@ def _with_choice(text: str, key: str, value: Value) -> str:
 def _read(path: Path) -> str:
     with open(path, encoding="utf-8", newline="", opener=ordinary) as stream:
         return stream.read()
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
 
 
 def _line_of(text: str, key: str, start: int = 1) -> int:

@@ -25,7 +25,7 @@ class Key:
 
     name: str
     type: str
-    """`line`, `lines`, `identifier`, `whole`, `number`, `moment`, `choice`, `choices`, `table` or `tables`."""
+    """`line`, `lines`, `identifier`, `flag`, `whole`, `number`, `moment`, `choice`, `choices`, `table` or `tables`."""
     default: Any = REQUIRED
     least: float = 0
     most: float = 0
@@ -44,6 +44,8 @@ class Key:
                 return f"a list of {'one or more' if self.least else 'none or more'} lines of text"
             case "identifier":
                 return "the name of a Python function"
+            case "flag":
+                return "true or false"
             case "moment":
                 return "a date and a time without quotes, as 2026-03-01T23:59:00+01:00"
             case "whole":
@@ -176,6 +178,8 @@ def _is_valid(key: Key, value: Any) -> bool:
         case "whole" | "number":
             types = int if key.type == "whole" else int | float
             return isinstance(value, types) and not isinstance(value, bool) and key.least <= value <= key.most
+        case "flag":
+            return isinstance(value, bool)
         case "moment":
             return isinstance(value, datetime)
         case _:

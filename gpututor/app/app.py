@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual import events, on
+from textual.app import App
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
 from gpututor.app import runtime
 from gpututor.app.base import BaseApp
-from gpututor.app.commands import BY_ID, DEVICE_TABS, Pane, key_name, shown_keys
+from gpututor.app.commands import BY_ID, Pane, shown_keys
 from gpututor.app.keys import key_faults
 from gpututor.app.main.copying import COPIES
 from gpututor.app.main.host import LearnerContext
@@ -30,7 +31,6 @@ from gpututor.errors import TutorError
 from gpututor.paths import default_workspace
 from gpututor.progress.database import briefly
 from gpututor.progress.store import ProgressStore
-from gpututor.settings import SettingsFile
 
 if TYPE_CHECKING:
     from gpututor.app.screens.palette import Entry
@@ -56,14 +56,13 @@ class GpututorApp(BaseApp):
         client: GradingService,
         new_workspace: Path | None = None,
         find_devices: Callable[[], Inventory] | None = None,
-        settings: SettingsFile | None = None,
         collector: GcScheduler | None = None,
     ) -> None:
         """Without a `workspace`, the welcome screen offers to make one in `new_workspace`.
 
         `find_devices` is called in a thread after the first paint. `collector`: if no other app shares the process.
         """
-        super().__init__(client=client, settings=settings, collector=collector)
+        super().__init__(client=client, collector=collector)
         self.settings.know_keys(key_faults)
         self._course = course
         self._workspace = workspace
@@ -105,12 +104,16 @@ class GpututorApp(BaseApp):
         if not is_new:
             await super().on_event(event)
             return
+        screen, focused = self._top_screen, self.focused
         for main in self._main_screens:
             main.status.forget_answer()
-            if isinstance(event, events.Key) and event.key == "ctrl+r" and main.is_vim_normal:
-                forward_key(main.panes.editor, event)  # there it is redo
-                return
-        screen, focused = self._top_screen, self.focused
+            if isinstance(event, events.Key) and main is screen and main.is_vim_normal:
+                if event.key == "ctrl+r":
+                    forward_key(main.panes.editor, event)  # there it is redo
+                    return
+                if event.key.startswith("alt+") and event.key in main.active_bindings:
+                    await App.on_event(self, event)  # letters are no text there, but this is not Esc and a letter
+                    return
         await super().on_event(event)
         if event.is_forwarded and isinstance(event, events.Key) and not _takes(focused, event):
             # This message follows the key on its way to the app.
@@ -149,7 +152,7 @@ class GpututorApp(BaseApp):
     def action_help_quit(self) -> None:
         """Answer ctrl+c where no text is selected."""
         for main in self._main_screens:
-            main.status.show_answer(f"Press {key_name(main.commands['leave'].letters[0])} to quit.")
+            main.status.show_answer(f"Press {main.letter_of('leave')} to quit.")
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy, and say so in the status line: a terminal does not."""
@@ -159,8 +162,7 @@ class GpututorApp(BaseApp):
             main.status.show_answer(f"Copied: {text.strip()}" if len(lines) < 2 else f"Copied {len(lines)} lines.")
 
     def leave_at_once(self) -> None:
-        for main in self._main_screens:
-            main.files.rescue()
+        self._rescued()
         super().leave_at_once()
 
     @property
@@ -213,9 +215,7 @@ class GpututorApp(BaseApp):
 
     def _first_exercise(self) -> Exercise:
         """Return the last open exercise, or the first of the course."""
-        current = self._progress.current_exercise()
-        exercises = self._course.exercises
-        return next((exercise for exercise in exercises if exercise.key == current), exercises[0])
+        return self._course.continue_at(self._progress.current_exercise())
 
     def _welcome(self) -> Screen[Any]:
         from gpututor.app.screens.welcome import WelcomeScreen
@@ -260,12 +260,13 @@ def _leave_for(main: MainScreen, act: Callable[[], object]) -> None:
 
 def _main_entries(main: MainScreen, query: str) -> Iterator[Entry]:
     from gpututor.app.screens.palette import Entry
+    from gpututor.app.screens.trace import TABS
 
     for command in main.commands.values():
         act = partial(main.action_run_command, command.id)
         yield Entry(command.title, command.help, act, command.palette or (), shown_keys(command))
-    for tab, (title, sentence) in enumerate(DEVICE_TABS.items()):
-        yield Entry(title, sentence, partial(main.attempts.show_device, tab))
+    for number, tab in enumerate(TABS):
+        yield Entry(tab.title, tab.about, partial(main.attempts.show_device, number))
     for title, (method, sentence) in COPIES.items():
         yield Entry(title, sentence, getattr(main.copying, method))
     for exercise in main.learner.course.exercises:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from textual.binding import Binding, BindingType
+
+from gpututor.app.command import Command, group, row
 
 
 class Pane(StrEnum):
@@ -25,72 +26,10 @@ class Pane(StrEnum):
         return self.value.capitalize()
 
 
-@dataclass(frozen=True)
-class Command:
-    """An action of a screen, with its keys and its texts."""
-
-    handler: str
-    """Path of the method that runs it, starting at the main screen; on another screen, a name."""
-    title: str
-    """Word or two for the footer and the palette."""
-    help: str
-    """A sentence."""
-    bound: tuple[tuple[str, str], ...]
-    """Keys outside the editor with their actions. The first key is shown."""
-    keys: tuple[str, ...] = ()
-    """Control and function keys that work everywhere on the main screen, in the editor too. The first one is shown."""
-    group: str = ""
-    """Heading on the main screen's help."""
-    shown: str = ""
-    """Keys as the help shows them; empty to list the keys one by one."""
-    bar: tuple[str, str] | None = None
-    """Key and words for the screen's key bar; None if the bar does not show the command."""
-    palette: tuple[str, ...] | None = None
-    """Other names in the palette; None if the palette does not list the command."""
-
-    @property
-    def id(self) -> str:
-        return self.handler.rpartition(".")[2].removeprefix("action_")
-
-    @property
-    def letters(self) -> tuple[str, ...]:
-        """Keys outside the editor."""
-        return tuple(key for key, _ in self.bound)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split(",")) if text else ()
-
-
-def _group(group: str, *rows: tuple[str, str, str, str, str, str]) -> Iterator[Command]:
-    """Declare commands of the main screen: handler, keys for everywhere, other keys, title, other names, help."""
-    for handler, keys, letters, title, names, help in rows:
-        command = Command(handler, title, help, (), tuple(keys.split()), group, palette=_names(names))
-        bound = tuple((letter, f"run_command('{command.id}')") for letter in letters.split())
-        yield replace(command, bound=bound)
-
-
-def _row(
-    id: str, keys: str, title: str, help: str, *, shown: str = "", bar: str = "", palette: str | None = None
-) -> Command:
-    """Declare a command of another screen.
-
-    `keys`: groups of keys, such as `j,down:step(1) k:step(-1)`. The action is `id` if a group names none. Without
-    keys, a widget of the screen handles them. `bar`: `key: words`. `palette`: other names, separated by commas.
-    """
-    bound = []
-    for group in keys.split():
-        names, _, action = group.partition(":")
-        bound += [(key, action or id) for key in names.split(",")]
-    key, _, words = bar.partition(": ")
-    names_ = None if palette is None else _names(palette)
-    return Command(id, title, help, tuple(bound), shown=shown, bar=(key, words) if bar else None, palette=names_)
-
-
 EDITING = "In the editor"
 # fmt: off
 COMMANDS = (
-    *_group("Moving about",
+    *group("Moving about",
         ("navigator.show_course", "f2", "1 l", "Course", "list", "Show the list of lessons and exercises."),
         ("navigator.show_lesson", "ctrl+l", "2", "Lesson", "", "Read the lesson that the exercise belongs to."),
         ("navigator.show_contents", "", "C", "Contents", "sections", "List the lesson's sections, and go to one."),
@@ -106,7 +45,7 @@ COMMANDS = (
         ("navigator.jump", "ctrl+o", "semicolon", "Jump", "", "Jump: press the letter shown."),
         ("navigator.go_back", "alt+left", "backspace", "Back", "", "Go back to where you followed a link."),
     ),
-    *_group("Working on an exercise",
+    *group("Working on an exercise",
         ("runs.run_checks", "ctrl+s f5", "r", "Run", "grade", "Save your file and run the checks."),
         ("cancel", "escape shift+f5", "", "Stop", "cancel", "Stop the run, or leave the editor."),
         ("go_to_failure", "f12", "f", "Go to line", "failure", "Go to the line that a failed check points at."),
@@ -115,14 +54,13 @@ COMMANDS = (
         ("attempts.export_trace", "", "X", "Export trace", "Perfetto", "Write your last run's trace, for Perfetto."),
         ("open_check", "", "space", "Open", "", "Expand or collapse the check at the cursor."),
         ("attempts.show_all_text", "shift+f12", "v", "All text", "output", "Show the full report and output."),
-        ("attempts.show_history", "shift+f6", "a", "Attempts", "history",
-         "See your attempts and their changes."),
+        ("attempts.show_history", "shift+f6", "a", "Attempts", "history", "See your attempts and their changes."),
         ("external_editor.open_file", "shift+f4", "o", "Own editor", "", "Open your file in your own editor."),
         ("learning.show_hints", "f7 ctrl+g", "h 6", "Hint", "", "Show the hints; again for the next one."),
         ("learning.show_solution", "f8", "s", "Solution", "diff", "Compare your file with the solution."),
         ("learning.reset", "shift+f10", "x", "Reset", "starter", "Start over from the starter; a backup is kept."),
     ),
-    *_group(EDITING,
+    *group(EDITING,
         ("panes.editor.action_toggle_comment", "ctrl+underscore f11", "", "Comment", "uncomment",
          "Comment or uncomment the lines."),
         ("editing.find", "ctrl+f", "", "Find", "replace", "Find and replace in your file."),
@@ -130,17 +68,14 @@ COMMANDS = (
         ("editing.complete", "ctrl+@ ctrl+space", "", "Complete", "", "Complete the name at the cursor."),
         ("editing.show_documentation", "alt+d", "K", "Docs", "signature,docstring,reference",
          "Show signature and documentation of the name at the cursor."),
-        ("panes.editor.action_move_lines_up", "alt+up", "", "Line up", "move up",
-         "Move the line or selection up."),
+        ("panes.editor.action_move_lines_up", "alt+up", "", "Line up", "move up", "Move the line or selection up."),
         ("panes.editor.action_move_lines_down", "alt+down", "", "Line down", "move down",
          "Move the line or selection down."),
-        ("panes.editor.action_duplicate_lines", "alt+shift+down", "", "Duplicate", "copy line",
-         "Duplicate the line."),
+        ("panes.editor.action_duplicate_lines", "alt+shift+down", "", "Duplicate", "copy line", "Duplicate the line."),
         ("editing.switch_costs", "shift+f8", "c", "Costs", "", "Show or hide the cost of each line."),
     ),
-    *_group("The program",
-        ("learning.show_progress", "shift+f7", "w", "Progress", "statistics",
-         "See your progress and what to repeat."),
+    *group("The program",
+        ("learning.show_progress", "shift+f7", "w", "Progress", "statistics", "See your progress and what to repeat."),
         ("runs.show_devices", "shift+f1", "D", "Devices", "models,doctor",
          "See the devices; choose where runs happen."),
         ("show_settings", "shift+f2", "comma", "Settings", "options,vim,wrap,streak",
@@ -156,174 +91,172 @@ COMMANDS = (
 SCREENS: dict[str, tuple[Command, ...]] = {
     "main": COMMANDS,
     "trace": (
-        _row("pages", "1:tab(0) 2:tab(1) 3:tab(2) 4:tab(3) 5:tab(4) tab:next_tab(1) shift+tab:next_tab(-1)", "Tab",
+        row("pages", "1:tab(0) 2:tab(1) 3:tab(2) 4:tab(3) 5:tab(4) tab:next_tab(1) shift+tab:next_tab(-1)", "Tab",
              "The tabs; Tab and Shift+Tab go through them.", shown="1-5", bar="1-5: tab"),
-        _row("case", "c:case(1) C:case(-1)", "Call", "Another call of your function.", shown="c C", bar="c: call"),
-        _row("scenario", "s:scenario(1)", "Scenario", "Another scenario.", bar="s: scenario"),
-        _row("compare", "V,shift+f11,f23", "Compare", "Compare the attempt with another.", bar="V: compare"),
-        _row("what_if", "w", "What if", "Run the attempt on other models of the virtual GPU.", bar="w: GPUs"),
-        _row("export", "X", "Export", "Write the trace of this call, for Perfetto."),
-        _row("run", "r,f5,ctrl+s", "Run", "Back, and run the checks again.", bar="r: run the checks"),
-        _row("save_screen", "S", "Save screen", "Save a picture of the screen in exports."),
-        _row("help", "question_mark,f1", "Help", "How to read the tab, and its keys.", bar="?: help"),
-        _row("close", "escape,q,d,f10", "Back", "Back.", shown="Esc  q  d", bar="Esc: back"),
+        row("case", "c:case(1) C:case(-1)", "Call", "Another call of your function.", shown="c C", bar="c: call"),
+        row("scenario", "s:scenario(1)", "Scenario", "Another scenario.", bar="s: scenario"),
+        row("compare", "V,shift+f11,f23", "Compare", "Compare the attempt with another.", bar="V: compare"),
+        row("what_if", "w", "What if", "Run the attempt on other models of the virtual GPU.", bar="w: GPUs"),
+        row("export", "X", "Export", "Write the trace of this call, for Perfetto."),
+        row("run", "r,f5,ctrl+s", "Run", "Back, and run the checks again.", bar="r: run the checks"),
+        row("save_screen", "S", "Save screen", "Save a picture of the screen in exports."),
+        row("help", "question_mark,f1", "Help", "How to read the tab, and its keys.", bar="?: help"),
+        row("close", "escape,q,d,f10", "Back", "Back.", shown="Esc  q  d", bar="Esc: back"),
     ),
     "compare": (
-        _row("pages", "1:page(0) 2:page(1) 3:page(2) tab:next_page(1) shift+tab:next_page(-1)", "Page",
+        row("pages", "1:page(0) 2:page(1) 3:page(2) tab:next_page(1) shift+tab:next_page(-1)", "Page",
              "The pages; Tab and Shift+Tab go through them.", shown="1-3", bar="1-3: page"),
-        _row("other", "a:other(1) A:other(-1)", "Another attempt", "Compare with another attempt, or the baseline.",
+        row("other", "a:other(1) A:other(-1)", "Another attempt", "Compare with another attempt, or the baseline.",
              shown="a A", bar="a: other attempt"),
-        _row("case", "c:case(1) C:case(-1)", "Call", "Another call of your function.", shown="c C", bar="c: call"),
-        _row("scenario", "s:scenario(1)", "Scenario", "Another scenario.", bar="s: scenario"),
-        _row("save_screen", "S", "Save screen", "Save a picture of the screen in exports."),
-        _row("help", "question_mark,f1", "Help", "How to read the page, and its keys.", bar="?: help"),
-        _row("close", "escape,q,V,shift+f11,f23", "Back", "Back.", shown="Esc  q  V", bar="Esc: back"),
+        row("case", "c:case(1) C:case(-1)", "Call", "Another call of your function.", shown="c C", bar="c: call"),
+        row("scenario", "s:scenario(1)", "Scenario", "Another scenario.", bar="s: scenario"),
+        row("save_screen", "S", "Save screen", "Save a picture of the screen in exports."),
+        row("help", "question_mark,f1", "Help", "How to read the page, and its keys.", bar="?: help"),
+        row("close", "escape,q,V,shift+f11,f23", "Back", "Back.", shown="Esc  q  V", bar="Esc: back"),
     ),
     "what_if": (
-        _row("start", "", "Run", "Run on the models of the list.", bar="Enter: runs on these"),
-        _row("scroll", "pagedown:scroll(1) pageup:scroll(-1)", "Scroll", "Scroll the table.", shown="PgDn PgUp"),
-        _row("close", "escape", "Close", "Stop the run, or go back.", bar="Esc: stops, or back"),
+        row("start", "", "Run", "Run on the models of the list.", bar="Enter: runs on these"),
+        row("scroll", "pagedown:scroll(1) pageup:scroll(-1)", "Scroll", "Scroll the table.", shown="PgDn PgUp"),
+        row("close", "escape", "Close", "Stop the run, or go back.", bar="Esc: stops, or back"),
     ),
     "history": (
-        _row("rows", "", "Attempt", "From attempt to attempt; the best has a mark.", shown="j k  ↑ ↓"),
-        _row("report", "enter,o:choose('report')", "Report",
+        row("rows", "", "Attempt", "From attempt to attempt; the best has a mark.", shown="j k  ↑ ↓"),
+        row("report", "enter,o:choose('report')", "Report",
              "Show what the checks said of it; your file stays as it is.", shown="Enter  o", bar="Enter: report"),
-        _row("text", "b:choose('text')", "Text", "Put its text into your file. What was there is kept in .backups.",
+        row("text", "b:choose('text')", "Text", "Put its text into your file. What was there is kept in .backups.",
              bar="b: restore"),
-        _row("device", "d,f10:choose('device')", "Device", "See what the device did in it.", bar="d: device"),
-        _row("compare", "V,shift+f11,f23:choose('compare')", "Compare", "Compare it with another attempt.",
+        row("device", "d,f10:choose('device')", "Device", "See what the device did in it.", bar="d: device"),
+        row("compare", "V,shift+f11,f23:choose('compare')", "Compare", "Compare it with another attempt.",
              bar="V: compare"),
-        _row("changes", "tab:scroll_changes", "Changes", "Show more of what changed in the file."),
-        _row("close", "escape,q,a,shift+f6,f18", "Back", "Back.", shown="Esc  q  a", bar="Esc: back"),
-        _row("help", "question_mark,f1", "Help", "Show these keys.", bar="?: help"),
+        row("changes", "tab:scroll_changes", "Changes", "Show more of what changed in the file."),
+        row("close", "escape,q,a,shift+f6,f18", "Back", "Back.", shown="Esc  q  a", bar="Esc: back"),
+        row("help", "question_mark,f1", "Help", "Show these keys.", bar="?: help"),
     ),
     "devices": (
-        _row("choose", "", "Choose", "Run there, or model that GPU.", bar="Enter: chooses"),
-        _row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
-        _row("scroll", "pagedown:scroll_page(1) pageup:scroll_page(-1)", "Scroll", "Scroll the page.",
+        row("choose", "", "Choose", "Run there, or model that GPU.", bar="Enter: chooses"),
+        row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
+        row("scroll", "pagedown:scroll_page(1) pageup:scroll_page(-1)", "Scroll", "Scroll the page.",
              shown="PgDn PgUp"),
-        _row("pages", "1:page(1) 2:page(2) 3:page(3) tab:turn(1) shift+tab:turn(-1)", "Page",
+        row("pages", "1:page(1) 2:page(2) 3:page(3) tab:turn(1) shift+tab:turn(-1)", "Page",
              "The pages; Tab turns them.", shown="1-3", bar="Tab: next page"),
-        _row("look_again", "r", "Look again", "Check again.", bar="r: looks again"),
-        _row("close", "escape,q,D,shift+f1,f13", "Close", "Close it.", bar="Esc: closes"),
+        row("look_again", "r", "Look again", "Check again.", bar="r: looks again"),
+        row("close", "escape,q,D,shift+f1,f13", "Close", "Close it.", bar="Esc: closes"),
     ),
     "progress": (
-        _row("open", "", "Open", "Open the exercise, or the lesson.", bar="Enter: opens"),
-        _row("again", "x", "Again", "Start the exercise over; your file is kept in .backups."),
-        _row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
-        _row("ends", "g:end('first') G:end('last')", "Ends", "To the top and to the end."),
-        _row("pages", "1:page(1) 2:page(2) tab:turn(1) shift+tab:turn(-1)", "Page", "The pages; Tab turns them.",
+        row("open", "", "Open", "Open the exercise, or the lesson.", bar="Enter: opens"),
+        row("again", "x", "Again", "Start the exercise over; your file is kept in .backups."),
+        row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
+        row("ends", "g:end('first') G:end('last')", "Ends", "To the top and to the end."),
+        row("pages", "1:page(1) 2:page(2) tab:turn(1) shift+tab:turn(-1)", "Page", "The pages; Tab turns them.",
              shown="1-2", bar="Tab: next page"),
-        _row("close", "escape,q,w,shift+f7,f19", "Close", "Close it.", bar="Esc: closes"),
+        row("close", "escape,q,w,shift+f7,f19", "Close", "Close it.", bar="Esc: closes"),
     ),
     "search": (
-        _row("open", "", "Open", "Go to the place.", bar="Enter: opens"),
-        _row("rows",
+        row("open", "", "Open", "Go to the place.", bar="Enter: opens"),
+        row("rows",
              "down,ctrl+n:move('cursor_down') up:move('cursor_up') pagedown:move('page_down') pageup:move('page_up')",
              "Choose", "From place to place.", shown="↓ ↑", bar="↓ ↑: choose"),
-        _row("close", "escape", "Close", "Close it.", bar="Esc: closes"),
+        row("close", "escape", "Close", "Close it.", bar="Esc: closes"),
     ),
     "mark": (
-        _row("write", "", "Set", "Set the mark.", shown="Enter", bar="Enter: sets it"),
-        _row("close", "escape", "Close", "Close it; the mark stays as it is.", bar="Esc: closes"),
+        row("write", "", "Set", "Set the mark.", shown="Enter", bar="Enter: sets it"),
+        row("close", "escape", "Close", "Close it; the mark stays as it is.", bar="Esc: closes"),
     ),
     "settings": (
-        _row("turn", "right,l,space:turn(1) left,h:turn(-1)", "Change", "The next or previous value.",
+        row("turn", "right,l,space:turn(1) left,h:turn(-1)", "Change", "The next or previous value.",
              shown="← →", bar="← →: changes"),
-        _row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
-        _row("next", "", "Next", "The next value.", bar="Enter: next value"),
-        _row("themes", "", "Themes", "On the theme: a list of all themes.", bar="Enter: all themes"),
-        _row("edit", "", "Edit", "On your own editor: a box for a command; typing opens it, too.", bar="Enter: edit"),
-        _row("close", "escape,q,comma,shift+f2,f14", "Close", "Close it.", bar="Esc: closes"),
+        row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
+        row("next", "", "Next", "The next value.", bar="Enter: next value"),
+        row("themes", "", "Themes", "On the theme: a list of all themes.", bar="Enter: all themes"),
+        row("edit", "", "Edit", "On your own editor: a box for a command; typing opens it, too.", bar="Enter: edit"),
+        row("close", "escape,q,comma,shift+f2,f14", "Close", "Close it.", bar="Esc: closes"),
     ),
     "editor": (
-        _row("move", "down,ctrl+n:move(1) up:move(-1)", "Choose", "Put an installed editor into the box.",
+        row("move", "down,ctrl+n:move(1) up:move(-1)", "Choose", "Put an installed editor into the box.",
              shown="↓ ↑", bar="↓ ↑: installed editors"),
-        _row("save", "", "Save", "Save the command.", bar="Enter: saves"),
-        _row("close", "escape", "Cancel", "Cancel.", bar="Esc: cancels"),
+        row("save", "", "Save", "Save the command.", bar="Enter: saves"),
+        row("close", "escape", "Cancel", "Cancel.", bar="Esc: cancels"),
     ),
     "themes": (
-        _row("rows", "j:list('cursor_down') k:list('cursor_up')", "Rows", "Down and up; the colors change at once.",
+        row("rows", "j:list('cursor_down') k:list('cursor_up')", "Rows", "Down and up; the colors change at once.",
              shown="j k  ↓ ↑", bar="↓ ↑: previews"),
-        _row("ends", "g:list('first') G:list('last')", "Ends", "To the top and to the end."),
-        _row("save", "", "Save", "Keep the theme.", bar="Enter: saves"),
-        _row("close", "escape,q", "Cancel", "Bring the old theme back.", bar="Esc: cancels"),
+        row("ends", "g:list('first') G:list('last')", "Ends", "To the top and to the end."),
+        row("save", "", "Save", "Keep the theme.", bar="Enter: saves"),
+        row("close", "escape,q", "Cancel", "Bring the old theme back.", bar="Esc: cancels"),
     ),
     "text": (
-        _row("scroll", "j:scroll(1) k:scroll(-1)", "Scroll", "Down and up.", bar="↓ ↑ Space: scroll"),
-        _row("page", "space", "Page", "A page on."),
-        _row("ends", "g:end('home') G:end('end')", "Ends", "To the top and to the end."),
-        _row("close", "escape,q,f1,question_mark,enter", "Close", "Close it.", bar="Esc: closes"),
+        row("scroll", "", "Scroll", "Down and up.", bar="↓ ↑ Space: scroll"),
+        row("close", "escape,q,f1,question_mark,enter", "Close", "Close it.", bar="Esc: closes"),
     ),
     "all_text": (
-        _row("scroll", "", "Scroll", "Down and up.", bar="j k Space: scroll"),
-        _row("ends", "", "Ends", "To the top and to the end.", bar="g G: top and end"),
-        _row("close", "escape,q,v,enter,shift+f12,f24", "Close", "Close it.", bar="Esc: closes"),
+        row("scroll", "", "Scroll", "Down and up.", bar="j k Space: scroll"),
+        row("ends", "", "Ends", "To the top and to the end.", bar="g G: top and end"),
+        row("copy", "y", "Copy", "Copy all of the text.", bar="y: copy"),
+        row("close", "escape,q,v,enter,shift+f12,f24", "Close", "Close it.", bar="Esc: closes"),
     ),
     "diff": (
-        _row("next", "right_square_bracket,n:walk(1)", "Next change", "Go to the next change.", bar="]: next"),
-        _row("before", "left_square_bracket,p:walk(-1)", "Previous change", "Go to the previous change.",
+        row("next", "right_square_bracket,n:walk(1)", "Next change", "Go to the next change.", bar="]: next"),
+        row("before", "left_square_bracket,p:walk(-1)", "Previous change", "Go to the previous change.",
              bar="[: previous"),
-        _row("scroll", "j:scroll('down') k:scroll('up')", "Scroll", "Down and up.", bar="j k Space: scroll"),
-        _row("page", "space:scroll('page_down')", "Page", "A page on."),
-        _row("ends", "g:scroll('home') G:scroll('end')", "Ends", "To the top and to the end."),
-        _row("close", "escape,q,enter", "Close", "Close it.", bar="Esc: closes"),
+        row("scroll", "j:scroll('down') k:scroll('up')", "Scroll", "Down and up.", bar="j k Space: scroll"),
+        row("page", "space:scroll('page_down')", "Page", "A page on."),
+        row("ends", "g:scroll('home') G:scroll('end')", "Ends", "To the top and to the end."),
+        row("close", "escape,q,enter", "Close", "Close it.", bar="Esc: closes"),
     ),
     "finished": (
-        _row("next", "n,f9", "Next", "Open the next exercise.", bar="n: opens"),
-        _row("progress", "w,shift+f7,f19:leave('progress')", "Progress",
+        row("next", "n,f9", "Next", "Open the next exercise.", bar="n: opens"),
+        row("progress", "w,shift+f7,f19:leave('progress')", "Progress",
              "See your progress and what to repeat.", bar="w: your progress"),
-        _row("scroll", "j:scroll(1) k:scroll(-1)", "Scroll", "Down and up."),
-        _row("page", "space", "Page", "A page on."),
-        _row("close", "escape,q,enter:leave('')", "Stay", "Stay here.", bar="Esc: stays here"),
+        row("scroll", "j:scroll(1) k:scroll(-1)", "Scroll", "Down and up."),
+        row("page", "space", "Page", "A page on."),
+        row("close", "escape,q,enter:leave('')", "Stay", "Stay here.", bar="Esc: stays here"),
     ),
     "welcome": (
-        _row("begin", "enter,space:app.begin", "Begin", "Make the folder; go to the first exercise.",
+        row("begin", "enter,space:app.begin", "Begin", "Make the folder; go to the first exercise.",
              bar="Enter: begins"),
-        _row("quit", "q,escape:app.quit", "Quit", "Leave.", bar="q: leaves"),
+        row("quit", "q,escape:app.quit", "Quit", "Leave.", bar="q: leaves"),
     ),
     "question": (
-        _row("before", "left,up:app.focus_previous", "Previous answer", "Go to the previous answer."),
-        _row("next", "right,down:app.focus_next", "Next answer", "Go to the next answer."),
-        _row("give_up", "escape", "Leave", "Give the harmless answer."),
+        row("before", "left,up:app.focus_previous", "Previous answer", "Go to the previous answer."),
+        row("next", "right,down:app.focus_next", "Next answer", "Go to the next answer."),
+        row("give_up", "escape", "Leave", "Give the harmless answer."),
     ),
     "class": (
-        _row("cells", "j:step('cursor_down') k:step('cursor_up') g:step('first') G:step('last')", "Cells",
+        row("cells", "j:step('cursor_down') k:step('cursor_up') g:step('first') G:step('last')", "Cells",
              "From cell to cell; g and G to the top and to the end.", shown="h j k l  ← ↓ ↑ →", bar="j k: scroll"),
-        _row("open", "", "Open", "Open the submission.", shown="Enter", bar="Enter: open"),
-        _row("students", "", "Students", "On the page of exercises: show its students.", shown="Enter",
+        row("open", "", "Open", "Open the submission.", shown="Enter", bar="Enter: open"),
+        row("students", "", "Students", "On the page of exercises: show its students.", shown="Enter",
              bar="Enter: its students"),
-        _row("filter", "slash", "Filter", "Filter; Enter goes to the table, Esc shows all again.", bar="/: filter",
+        row("filter", "slash", "Filter", "Filter; Enter goes to the table, Esc shows all again.", bar="/: filter",
              palette="search,find"),
-        _row("order", "s", "Order", "Order by id, by name, by points.", bar="s: order", palette="sort"),
-        _row("pages", "1:page(0) 2:page(1) 3:page(2) tab:turn(1) shift+tab:turn(-1)", "Page",
+        row("order", "s", "Order", "Order by id, by name, by points.", bar="s: order", palette="sort"),
+        row("pages", "1:page(0) 2:page(1) 3:page(2) tab:turn(1) shift+tab:turn(-1)", "Page",
              "Students, exercises, review.", shown="1 2 3  Tab"),
-        _row("mark_by_hand", "m", "Mark by hand", "On the page of students: set a mark by hand, with a reason.",
+        row("mark_by_hand", "m", "Mark by hand", "On the page of students: set a mark by hand, with a reason.",
              palette="override"),
-        _row("read_again", "f5,ctrl+r", "Read again", "Read the class again.", shown="F5  ^r",
+        row("read_again", "f5,ctrl+r", "Read again", "Read the class again.", shown="F5  ^r",
              bar="F5: read again", palette="reload"),
-        _row("palette", "", "Palette", "Find a command, a student or an exercise by its name.", shown="^p"),
-        _row("back", "escape", "Show all", "Show all again, then the first page."),
-        _row("help", "question_mark,f1", "Help", "What is shown, and the keys.", bar="?: help", palette=""),
-        _row("quit", "q,ctrl+q:app.quit", "Quit", "Leave.", shown="q", bar="q: quit"),
+        row("palette", "", "Palette", "Find a command, a student or an exercise by its name.", shown="^p"),
+        row("back", "escape", "Show all", "Show all again, then the first page."),
+        row("help", "question_mark,f1", "Help", "What is shown, and the keys.", bar="?: help", palette=""),
+        row("quit", "q,ctrl+q:app.quit", "Quit", "Leave.", shown="q", bar="q: quit"),
     ),
     "submission": (
-        _row("checks", "", "Checks", "From check to check.", shown="j k  g G"),
-        _row("line", "", "Line", "Go to the line that the check points at.", shown="Enter"),
-        _row("open_check", "space", "Open", "Open the check, or close it."),
-        _row("attempt", "right_square_bracket:attempt(1) left_square_bracket:attempt(-1)", "Attempt",
+        row("checks", "", "Checks", "From check to check.", shown="j k  g G"),
+        row("line", "", "Line", "Go to the line that the check points at.", shown="Enter"),
+        row("open_check", "space", "Open", "Open the check, or close it."),
+        row("attempt", "right_square_bracket:attempt(1) left_square_bracket:attempt(-1)", "Attempt",
              "This student's next or previous attempt.", shown="] [", bar="] [: attempt"),
-        _row("other_side", "tab,shift+tab", "Text", "From the checks to the text, and back.", shown="Tab",
+        row("other_side", "tab,shift+tab", "Text", "From the checks to the text, and back.", shown="Tab",
              bar="Tab: text"),
-        _row("device", "d,f10", "Device", "What the devices did.", shown="d", bar="d: device",
+        row("device", "d,f10", "Device", "What the devices did.", shown="d", bar="d: device",
              palette="trace,timeline"),
-        _row("again", "R", "Grade again", "Grade it again.", bar="R: grade again", palette="regrade"),
-        _row("next", "n:step(1)", "Next student", "The next student in the table.", bar="n p: next, back",
-             palette=""),
-        _row("previous", "p:step(-1)", "Previous student", "The previous student in the table.", palette=""),
-        _row("all_text", "v", "All text", "Read everything in full.", bar="v: all", palette=""),
-        _row("help", "question_mark,f1", "Help", "What is shown, and the keys.", bar="?: help", palette=""),
-        _row("back", "escape,q", "Back", "Stop a grading; else back to the class.", shown="Esc", bar="Esc: back",
+        row("again", "R", "Grade again", "Grade it again.", bar="R: grade again", palette="regrade"),
+        row("next", "n:step(1)", "Next student", "The next student in the table.", bar="n p: next, back", palette=""),
+        row("previous", "p:step(-1)", "Previous student", "The previous student in the table.", palette=""),
+        row("all_text", "v", "All text", "Read everything in full.", bar="v: all", palette=""),
+        row("help", "question_mark,f1", "Help", "What is shown, and the keys.", bar="?: help", palette=""),
+        row("back", "escape,q", "Back", "Stop a grading; else back to the class.", shown="Esc", bar="Esc: back",
              palette=""),
     ),
 }
@@ -331,105 +264,105 @@ SCREENS: dict[str, tuple[Command, ...]] = {
 """Commands of every screen, in the order of its help and its key bar."""
 
 # fmt: off
-_ROWS = _row("rows", "j:list('cursor_down') k:list('cursor_up')", "Choose", "Down and up.", shown="↑↓",
+_ROWS = row("rows", "j:list('cursor_down') k:list('cursor_up')", "Choose", "Down and up.", shown="↑↓",
              bar="↑↓: choose")
-_LINE = _row("line", "", "Line", "Go to that line in your file.", bar="Enter: line")
-_ENDS = _row("ends", "g:list('first') G:list('last')", "Ends", "To the top and to the end.")
+_LINE = row("line", "", "Line", "Go to that line in your file.", bar="Enter: line")
+_ENDS = row("ends", "g:list('first') G:list('last')", "Ends", "To the top and to the end.")
 _TIMELINE = (
-    _row("event", "left,h:step(-1) right,l:step(1) g,home:end_of_lane(-1) G,end:end_of_lane(1)", "Event",
+    row("event", "left,h:step(-1) right,l:step(1) g,home:end_of_lane(-1) G,end:end_of_lane(1)", "Event",
          "The previous or next event; g and G: the row's first and last.", shown="← →  h l", bar="←→: event"),
-    _row("lane", "up,k:lane(-1) down,j:lane(1)", "Lane", "Another row, at the same time.", shown="↑ ↓  k j",
+    row("lane", "up,k:lane(-1) down,j:lane(1)", "Lane", "Another row, at the same time.", shown="↑ ↓  k j",
          bar="↑↓: lane"),
-    _row("zoom", "plus,equals_sign:zoom(1) minus,underscore:zoom(-1)", "Zoom", "Zoom, around the event.",
+    row("zoom", "plus,equals_sign:zoom(1) minus,underscore:zoom(-1)", "Zoom", "Zoom, around the event.",
          shown="+ -", bar="+-: zoom"),
-    _row("line", "enter:go_to_line", "Line", "Go to the line of your file that caused the event.",
+    row("line", "enter:go_to_line", "Line", "Go to the line of your file that caused the event.",
          bar="Enter: line"),
-    _row("stop", "n:stop(1) N:stop(-1)", "Hazard, wait", "The next or previous hazard or wait of the host.",
+    row("stop", "n:stop(1) N:stop(-1)", "Hazard, wait", "The next or previous hazard or wait of the host.",
          bar="n: hazard, wait"),
-    _row("all", "z:zoom_to_event 0:whole", "All", "Zoom to the event; see everything.", shown="z  0", bar="0: all"),
-    _row("pan", "shift+left,left_square_bracket:pan(-1) shift+right,right_square_bracket:pan(1)", "Move",
+    row("all", "z:zoom_to_event 0:whole", "All", "Zoom to the event; see everything.", shown="z  0", bar="0: all"),
+    row("pan", "shift+left,left_square_bracket:pan(-1) shift+right,right_square_bracket:pan(1)", "Move",
          "Earlier and later; shift and an arrow key too.", shown="[ ]", bar="[ ]: move"),
-    _row("launch", "space:other_end", "Launch", "From a launch to what was launched, and back.", bar="Space: launch"),
+    row("launch", "space:other_end", "Launch", "From a launch to what was launched, and back.", bar="Space: launch"),
 )
 _LONG_TEXT = (
-    _row("scroll", "j,down:by(1) k,up:by(-1)", "Scroll", "Down and up."),
-    _row("page", "space,pagedown:page(1) pageup:page(-1)", "Page", "A page down or up."),
-    _row("ends", "g,home:end('home') G,end:end('end')", "Ends", "To the top and to the end."),
+    row("scroll", "j,down:by(1) k,up:by(-1)", "Scroll", "Down and up."),
+    row("page", "space,pagedown:page(1) pageup:page(-1)", "Page", "A page down or up."),
+    row("ends", "g,home:end('home') G,end:end('end')", "Ends", "To the top and to the end."),
 )
 WIDGETS: dict[str, tuple[Command, ...]] = {
     "chart": _TIMELINE,
     "timeline": (
         *_TIMELINE,
-        _row("words", "pagedown:scroll_words(1) pageup:scroll_words(-1)", "Words", "Scroll the words below.",
+        row("words", "pagedown:scroll_words(1) pageup:scroll_words(-1)", "Words", "Scroll the words below.",
              shown="PgUp PgDn"),
     ),
     "timelines": (
         *_TIMELINE[:3],
-        _row("other", "o", "Other timeline", "Switch to the other timeline.", bar="o: other timeline"),
+        row("other", "o", "Other timeline", "Switch to the other timeline.", bar="o: other timeline"),
         *(command for command in _TIMELINE[3:] if command.id in ("line", "all", "pan")),
     ),
     "memory": (
-        _row("read", "left,h:read(-1) right,l:read(1)", "Read", "Move along the curve, column by column.", shown="←→",
+        row("read", "left,h:read(-1) right,l:read(1)", "Read", "Move along the curve, column by column.", shown="←→",
              bar="←→: read"),
-        _row("step", "shift+left,left_square_bracket:step(-1) shift+right,right_square_bracket:step(1)",
+        row("step", "shift+left,left_square_bracket:step(-1) shift+right,right_square_bracket:step(1)",
              "Change by change", "The previous or next change.", shown="[ ]", bar="[ ]: change by change"),
-        _row("peak", "p:go('peak')", "Peak", "To the peak.", bar="p: peak"),
-        _row("line", "enter", "Line", "Go to the line that took memory last, or gave it back.", bar="Enter: line"),
-        _row("device", "down,j:device(1) up,k:device(-1)", "Device", "Another device.", shown="↑↓", bar="↑↓: device"),
-        _row("ends", "g,home:go('begin') G,end:go('end')", "Ends", "To the beginning and to the end."),
+        row("peak", "p:go('peak')", "Peak", "To the peak.", bar="p: peak"),
+        row("line", "enter", "Line", "Go to the line that took memory last, or gave it back.", bar="Enter: line"),
+        row("device", "down,j:device(1) up,k:device(-1)", "Device", "Another device.", shown="↑↓", bar="↑↓: device"),
+        row("ends", "g,home:go('begin') G,end:go('end')", "Ends", "To the beginning and to the end."),
     ),
     "list": (_ROWS, _LINE, _ENDS),
-    "lines": (_ROWS, _row("order", "o", "Order", "By time, or as in the file.", bar="o: order"), _LINE, _ENDS),
+    "lines": (_ROWS, row("order", "o", "Order", "By time, or as in the file.", bar="o: order"), _LINE, _ENDS),
     "scrolling": (
-        _row("scroll", "j:scroll_down k:scroll_up space:page_down", "Scroll", "Down and up.", shown="↑↓",
+        row("scroll", "j:scroll_down k:scroll_up space:page_down", "Scroll", "Down and up.", shown="↑↓",
              bar="↑↓: scroll"),
-        _row("ends", "g:scroll_home G:scroll_end", "Ends", "To the top and to the end."),
+        row("ends", "g:scroll_home G:scroll_end", "Ends", "To the top and to the end."),
     ),
     "attempts": (
-        _row("rows", "j,down:move(1) k,up:move(-1)", "Attempt", "Down and up."),
-        _row("page", "pagedown,space:page(1) pageup:page(-1)", "Page", "A page down or up."),
-        _row("ends", "g,home:go(0) G,end:go(-1)", "Ends", "To the newest and to the first."),
+        row("rows", "j,down:move(1) k,up:move(-1)", "Attempt", "Down and up."),
+        row("page", "pagedown,space:page(1) pageup:page(-1)", "Page", "A page down or up."),
+        row("ends", "g,home:go(0) G,end:go(-1)", "Ends", "To the newest and to the first."),
     ),
     "marks": (
-        _row("cells", "j,down:move(1,0) k,up:move(-1,0) l,right:move(0,1) h,left:move(0,-1)", "Cells",
+        row("cells", "j,down:move(1,0) k,up:move(-1,0) l,right:move(0,1) h,left:move(0,-1)", "Cells",
              "From cell to cell."),
-        _row("page", "pagedown,space:page(1) pageup:page(-1)", "Page", "A page down or up."),
-        _row("ends", "g,home:end(0) G,end:end(-1)", "Ends", "To the top and to the end."),
-        _row("choose", "enter", "Open", "Open the submission there."),
+        row("page", "pagedown,space:page(1) pageup:page(-1)", "Page", "A page down or up."),
+        row("ends", "g,home:end(0) G,end:end(-1)", "Ends", "To the top and to the end."),
+        row("choose", "enter", "Open", "Open the submission there."),
     ),
-    "filter": (_row("rows", "down:screen.move(1) up:screen.move(-1)", "Cells", "From row to row."),),
+    "filter": (row("rows", "down:screen.move(1) up:screen.move(-1)", "Cells", "From row to row."),),
     "course": (
-        _row("rows", "j:cursor_down k:cursor_up g:first G:last", "Rows", "Down, up, to the top, to the end.",
+        row("rows", "j:cursor_down k:cursor_up g:first G:last", "Rows", "Down, up, to the top, to the end.",
              shown="j k  g G"),
-        _row("open", "", "Open", "Open the exercise, or read the lesson.", shown="Enter"),
-        _row("filter", "slash", "Filter", "Type words to narrow the list; Esc shows all again."),
-        _row("cycle_view", "v", "View", "Show exercises to do, started, passed, on a learning path (★), or all."),
+        row("open", "", "Open", "Open the exercise, or read the lesson.", shown="Enter"),
+        row("filter", "slash", "Filter", "Type words to narrow the list; Esc shows all again."),
+        row("cycle_view", "v", "View", "Show exercises to do, started, passed, on a learning path (★), or all."),
     ),
     "course_filter": (
-        _row("open", "", "Open", "Open the first match.", bar="Enter: Open"),
-        _row("clear", "", "Show all", "Show all again.", bar="Esc: Show all"),
-        _row("rows",
+        row("open", "", "Open", "Open the first match.", bar="Enter: Open"),
+        row("clear", "", "Show all", "Show all again.", bar="Esc: Show all"),
+        row("rows",
              "down:move('cursor_down') up:move('cursor_up') pagedown:move('page_down') pageup:move('page_up')",
              "Choose", "From row to row.", bar="↓ ↑: Choose"),
     ),
     "reader": (
-        _row("scroll", "j:scroll_down k:scroll_up g:scroll_home G:scroll_end space:page_down", "Scroll",
+        row("scroll", "j:scroll_down k:scroll_up g:scroll_home G:scroll_end space:page_down", "Scroll",
              "Scroll; g and G go to the top and to the end.", shown="j k  Space"),
-        _row("link", "right:choose_link(1) left:choose_link(-1)", "Link", "Choose the next or previous link.",
+        row("link", "right:choose_link(1) left:choose_link(-1)", "Link", "Choose the next or previous link.",
              shown="→ ←"),
-        _row("follow_link", "enter", "Follow", "Follow the chosen link. Backspace comes back."),
+        row("follow_link", "enter", "Follow", "Follow the chosen link. Backspace comes back."),
     ),
-    "code": (_row("leave", "", "Leave", "Leave the editor: then letters are commands.", shown="Esc"),),
+    "code": (row("leave", "", "Leave", "Leave the editor: then letters are commands.", shown="Esc"),),
     "results": (
-        _row("steps", "j,down:step(1) k,up:step(-1) g,home:end(0) G,end:end(-1)", "Checks", "From check to check.",
+        row("steps", "j,down:step(1) k,up:step(-1) g,home:end(0) G,end:end(-1)", "Checks", "From check to check.",
              shown="j k  g G"),
-        _row("page", "pagedown:page(1) pageup:page(-1)", "Page", "A page down or up.", shown="PgDn PgUp"),
-        _row("go_to_line", "enter", "Line", "Go to the line that the check points at."),
-        _row("open", "", "Open", "Open the check, or close it.", shown="Space"),
-        _row("all_text", "", "All text", "Read everything in full, also what is cut here.", shown="v"),
+        row("page", "pagedown:page(1) pageup:page(-1)", "Page", "A page down or up.", shown="PgDn PgUp"),
+        row("go_to_line", "enter", "Line", "Go to the line that the check points at."),
+        row("open", "", "Open", "Open the check, or close it.", shown="Space"),
+        row("all_text", "", "All text", "Read everything in full, also what is cut here.", shown="v"),
     ),
     "long_text": _LONG_TEXT,
-    "submission_text": (*_LONG_TEXT, _row("sideways", "l,right:right(1) h,left:right(-1)", "Sideways", "Sideways.")),
+    "submission_text": (*_LONG_TEXT, row("sideways", "l,right:right(1) h,left:right(-1)", "Sideways", "Sideways.")),
 }
 # fmt: on
 """Commands of widgets that have keys of their own, such as the tabs of the trace screen."""
@@ -437,15 +370,6 @@ WIDGETS: dict[str, tuple[Command, ...]] = {
 BY_ID = {command.id: command for command in COMMANDS}
 _PRIORITY = {"tab", "shift+tab", "pagedown", "pageup", "f5", "ctrl+r"}
 """Keys that other screens handle before the focused widget."""
-
-DEVICE_TABS = {
-    "Timeline": "When each kernel and copy of your last run ran.",
-    "Memory": "What your last run held in the device's memory.",
-    "Times": "How long your last run took, compared with the baseline.",
-    "Lines": "What each line cost in your last run.",
-    "Hazards": "What may go wrong in your last run, and what is worth changing.",
-}
-"""Tabs of the device screen in their order, each with a sentence for the palette."""
 
 _FOOTERS = {
     Pane.COURSE: "show_task show_code run_checks next_exercise",
@@ -458,17 +382,6 @@ _FOOTERS = {
 }
 FOOTERS = {pane: (*ids.split(), "show_help", "leave") for pane, ids in _FOOTERS.items()}
 """Commands of each pane's footer, the most useful first. The last two are always shown."""
-
-
-ABOUT = {
-    Pane.COURSE: "All lessons and exercises, and how far you are in each.",
-    Pane.LESSON: "The lesson that the exercise belongs to, to read before it.",
-    Pane.TASK: "What the exercise asks for, and what it is graded on.",
-    Pane.CODE: "Your own file. It is saved while you type; letters are text here, so commands have other keys.",
-    Pane.RESULTS: "What the checks said in the last run, one sentence each; a failed one says what to try.",
-    Pane.HINTS: "Help in steps. Each hint says a little more than the last.",
-}
-"""Introduction of each pane on the help screen."""
 
 _KEY_NAMES = {
     "escape": "Esc",

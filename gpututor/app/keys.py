@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpututor.app.commands import COMMANDS, WIDGETS, Command, Pane, key_name
+from gpututor.app.command import Command
+from gpututor.app.commands import COMMANDS, WIDGETS, Pane, key_name
 from gpututor.settings import Keys
 
 OUTSIDE = {"slash", "comma", "semicolon", "question_mark", "space", "tab", "shift+tab", "backspace"}

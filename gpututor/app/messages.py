@@ -84,9 +84,8 @@ class ModeChanged(Message):
     """The editor has another Vim mode."""
 
 
+@dataclass(eq=False, repr=False)
 class FindRequested(Message):
     """A Vim key asks for a text to find (0), or for the next (1) or previous (-1) match."""
 
-    def __init__(self, by: int) -> None:
-        super().__init__()
-        self.by = by
+    by: int

@@ -16,7 +16,7 @@ from pathlib import Path
 from gpututor.course.model import Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import TutorError
-from gpututor.files import ChangedMeanwhile, back_up_text, ordinary, temporary_file_for
+from gpututor.files import ChangedMeanwhile, Stamp, back_up_text, ordinary, stamp_of, temporary_file_for
 from gpututor.paths import drafts_folder
 
 _copied: set[tuple[Path, str]] = set()
@@ -115,9 +115,6 @@ def _locked(path: Path) -> tuple[int, bool] | None:
     return None
 
 
-Stamp = tuple[int, int, int]
-"""Modification time in ns, size in bytes, inode."""
-
 SETTLED_NS = 2_000_000_000
 """Age in ns from which on another stamp follows any change: file systems' clocks tick slowly."""
 
@@ -161,7 +158,7 @@ class OpenFile:
 
     def read(self) -> str:
         """Return the text on disk, and compare edits with it from now on."""
-        stamp = _stamp(self.path)
+        stamp = stamp_of(self.path, FileNotFoundError)
         self._on_disk = self.workspace.read(self.exercise)
         self._stamp = _settled(stamp)
         self._line_end = "\r\n" if "\r\n" in self._on_disk else "\n"
@@ -192,7 +189,7 @@ class OpenFile:
 
     def look(self, mine: str) -> Reloaded | Conflict | Gone | None:
         """Return a change of the file by another program since the last look. Without a change, this costs one stat."""
-        if _stamp(self.path) is None:
+        if stamp_of(self.path, FileNotFoundError) is None:
             return Gone()
         if not self._changed_by_others(mine):
             return None
@@ -203,8 +200,7 @@ class OpenFile:
     def keep_mine(self, mine: str) -> Path | None:
         """End a conflict with the editor's text; return the backup of the file's text, None if there was no file."""
         text = self._as_file(mine)
-        is_new = self.workspace.write_new(self.exercise, text)
-        backup = None if is_new else self.workspace.write_over_any(self.exercise, text)
+        backup = self.workspace.write_over_any(self.exercise, text)
         self._saved(mine, text)
         return backup
 
@@ -228,7 +224,7 @@ class OpenFile:
         return self.draft.take_left(_lines_of(self._on_disk))
 
     def _changed_by_others(self, mine: str) -> bool:
-        stamp = _stamp(self.path)
+        stamp = stamp_of(self.path, FileNotFoundError)
         if stamp is None or stamp == self._stamp:
             return False
         theirs = self.workspace.read(self.exercise)
@@ -249,14 +245,6 @@ class OpenFile:
 
 def _lines_of(text: str) -> str:
     return text.replace("\r\n", "\n")
-
-
-def _stamp(path: Path) -> Stamp | None:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _settled(stamp: Stamp | None) -> Stamp | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpututor.app.app import GpututorApp
 from gpututor.app.runtime import GcScheduler
-from gpututor.errors import CourseError, UsageError
+from gpututor.errors import UsageError
 from gpututor.files import sweep_parts
 from gpututor.paths import builtin_course, drafts_folder, progress_file
 from gpututor.processes import is_alive
@@ -38,8 +38,7 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
     from gpututor.progress.attempt_writer import drain_spool
 
     course = load_course(course_folder or builtin_course())
-    if not course.exercises:
-        raise CourseError(f"{course.folder}: there is no exercise in it", "`gpututor doctor` names what is wrong.")
+    course.continue_at(None)  # without an exercise there is nothing to show
     workspace = find_workspace(workspace_folder, course)
     if workspace is None and workspace_folder is None:
         check_not_missing(course)

@@ -79,18 +79,25 @@ def moment(written: str, now: datetime) -> str:
     return f"{day} {clock}" if local.year == today.year else f"{day} {local.year}"
 
 
+_LINK = re.compile(r"\[([^\]\n]+)\]\([^)\n]*\)")
+_EMPHASIS = re.compile(r"(\*\*?)(?=\S)([^*\n]+?)\1")
+
+
 def reflowed(markdown: str) -> str:
     """Return Markdown as plain text with a line for each paragraph, to show until Markdown can be drawn."""
     blocks = []
     for block in markdown.split("\n\n"):
-        if block.startswith(("    ", "```", "|")):
+        if block.startswith("    "):
+            blocks.append(block.replace("\n    ", "\n ").removeprefix("   "))  # one column, as it will be drawn
+            continue
+        if block.startswith(("```", "|")):
             blocks.append(block)
             continue
         lines = re.sub(r"\n +(?=\S)", " ", block)
         if not re.match(r"([-*]|\d+\.) ", lines):
             lines = lines.replace("\n", " ")
         lines = re.sub(r"^#+ ", "", re.sub(r"^[-*] ", "• ", lines, flags=re.MULTILINE))
-        blocks.append(lines.replace("`", "").replace("**", ""))
+        blocks.append(_EMPHASIS.sub(r"\2", _LINK.sub(r"\1", lines)).replace("`", ""))
     return "\n\n".join(blocks)
 
 

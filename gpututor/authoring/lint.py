@@ -113,7 +113,7 @@ def arguments_of(source: str, entry: str) -> tuple[str, ...] | None:
 
 def exercise_problems(exercise: Exercise, course: Course) -> Iterator[Problem]:
     """Yield problems of form of an exercise that could be loaded."""
-    for rule in (_manifest, _task, _hints, _starter, _solution, _right, _wrong):
+    for rule in (_manifest, _variants, _task, _hints, _starter, _solution, _right, _wrong):
         try:
             yield from rule(exercise)
         except CourseError as error:
@@ -153,6 +153,16 @@ def _manifest(exercise: Exercise) -> Iterator[Problem]:
         problem = f"expected {FEWEST_CASES} or more, got {exercise.cases}"
         advice = "Let draw() make other shapes in each case: one odd, one with a size of one."
         yield Problem(exercise.folder / "exercise.toml", problem, advice, key="cases")
+
+
+def _variants(exercise: Exercise) -> Iterator[Problem]:
+    files = [path for path in exercise.folder.rglob("*") if path.suffix in (".md", ".py")] if exercise.variants else []
+    text = "".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
+    for position, variant in enumerate(exercise.variants):
+        if variant.place not in text:
+            problem = f"{variant.place} is in no file of the exercise"
+            advice = "Write it in place of the value, such as in task.md and checks.py; or remove the variant."
+            yield Problem(exercise.folder / "exercise.toml", problem, advice, key=f"variant[{position}].name")
 
 
 def _task(exercise: Exercise) -> Iterator[Problem]:

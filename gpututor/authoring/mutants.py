@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gpututor.text import truncate
+
 Placed = ast.expr | ast.stmt | ast.keyword
 
 
@@ -154,9 +156,7 @@ class _Place:
 
     def mutant(self, line: int, change: str, *edits: Edit, adds: str = "", marks: bool = False) -> Mutant:
         words = " ".join(change.replace('"', "'").split())
-        if len(words) > LONGEST_CHANGE:
-            words = f"{words[: LONGEST_CHANGE - 1]}…"
-        return Mutant(line, words, self.text.apply(*edits), adds, marks)
+        return Mutant(line, truncate(words, LONGEST_CHANGE), self.text.apply(*edits), adds, marks)
 
     def replace(self, node: ast.expr, new: str, change: str, adds: str = "", *, marks: bool = False) -> Mutant:
         return self.mutant(node.lineno, change, self.text.replace(node, new), adds=adds, marks=marks)

@@ -145,11 +145,8 @@ class JudgePool:
         examiner, self._examiner = self._examiner, None
         if examiner is not None:
             kill_tree(examiner.pid)
-            examiner.wait()
-            for pipe in (examiner.stdin, examiner.stdout):
-                with contextlib.suppress(OSError):
-                    if pipe is not None:
-                        pipe.close()
+            with contextlib.suppress(OSError), examiner:  # which closes its pipes and waits
+                pass
 
 
 def _one_thread() -> dict[str, str]:

@@ -140,6 +140,8 @@ class Targets:
     exercises: tuple[Exercise, ...]
     problems: tuple[CourseError, ...]
     """Problems of these that loading the course found."""
+    note: str = ""
+    """Text after the names of exercises, such as the values of their variants."""
 
 
 def targets_of(course_folder: Path, words: Sequence[str]) -> tuple[Targets, ...]:
@@ -250,23 +252,21 @@ class Subject:
         return counts
 
 
-@dataclass(frozen=True)
-class Listener:
-    """Callbacks of a `Verifier`, called from several threads, one at a time."""
-
-    advanced: Callable[[Subject, str], None]
-    """Called with a subject and the step that begins."""
-    finished: Callable[[Subject], None]
-
-
 class Verifier:
     """Verification of some targets. Used once."""
 
     def __init__(
-        self, targets: Sequence[Targets], listener: Listener, *, with_mutants: bool = True, models: Sequence[str] = ()
+        self,
+        targets: Sequence[Targets],
+        advanced: Callable[[Subject, str], object],
+        finished: Callable[[Subject], object],
+        *,
+        with_mutants: bool = True,
+        models: Sequence[str] = (),
     ) -> None:
+        """`advanced` takes a subject and the step that begins. Both are called from several threads, one at a time."""
         self._targets = targets
-        self._listener = listener
+        self._advanced, self._finished = advanced, finished
         self._with_mutants = with_mutants
         self._models = models
         self._lock = threading.Lock()
@@ -282,13 +282,13 @@ class Verifier:
                 self.subjects.append(subject)
                 jobs.append(self._job(subject, 0, "examples", partial(self._lesson, subject, lesson, targets.course)))
             for exercise in targets.exercises:
-                subject = Subject(f"{exercise.label} {exercise.slug}", exercise.folder, exercise)
+                subject = Subject(f"{exercise.label} {exercise.slug}{targets.note}", exercise.folder, exercise)
                 self.subjects.append(subject)
                 begin = partial(self._exercise, subject, exercise, targets.course)
                 jobs.append(self._job(subject, 0, "checks", begin))
         for subject in self.subjects:
             if not subject.open_jobs:
-                self._listener.finished(subject)
+                self._finished(subject)
         do_all(jobs, judges)
 
     def _job(self, subject: Subject, place: int, what: str, work: Callable[[JudgePool], Iterable[Job]]) -> Job:
@@ -297,7 +297,7 @@ class Verifier:
 
         def do(judge: JudgePool) -> Iterable[Job]:
             with self._lock:
-                self._listener.advanced(subject, what)
+                self._advanced(subject, what)
             began = time.monotonic()
             further = list(work(judge))
             with self._lock:
@@ -371,7 +371,7 @@ class Verifier:
             subject.problems += mutant_problems(exercise, subject.tried, solution, subject.mutants)
             subject.tried.clear()
         subject.problems.sort(key=lambda problem: problem.is_note)
-        self._listener.finished(subject)
+        self._finished(subject)
 
 
 def _broken_grading(exercise: Exercise, report: Report) -> Problem:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from gpututor.checks.bounds import Amount, describe_lines, format_bounds, line_with_most, parse_bounds
-from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, count, first_finding
+from gpututor.checks.model import Applies, Call, Check, Finding, Run, count, in_each_call, on_virtual_gpu
 from gpututor.errors import CourseError
 from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES, Event, Kind
 
 WHY = "Compiling a graph takes a good part of a second or more; a call of compiled code takes microseconds."
 ADVICE = "`gpututor trace` shows each compilation, and the reason for each graph break and each repeated compilation."
-
-
-def _on_virtual_gpu(machine: Machine) -> bool:
-    return machine.virtual and machine.device != "cpu"
 
 
 def compilations(
@@ -22,7 +18,7 @@ def compilations(
     name: str = "compilations",
     why: str = WHY,
     advice: str = ADVICE,
-    on: Applies = _on_virtual_gpu,
+    on: Applies = on_virtual_gpu,
 ) -> Check:
     """Check the number of graphs that each call compiles, and of the graph breaks in compiled code.
 
@@ -32,10 +28,7 @@ def compilations(
     if in_all is None and breaks is None:
         raise CourseError(f"check {name!r}: nothing to count", "In checks.py, give it in_all=… or breaks=….")
 
-    def find(run: Run) -> Finding | None:
-        return first_finding(wrong(run, call) for call in run.calls)
-
-    def wrong(run: Run, call: Call) -> Finding | None:
+    def find(run: Run, call: Call) -> Finding | None:
         if breaks is not None and (finding := _breaks(run, call, parse_bounds(breaks, call, run.machine, name))):
             return finding
         return None if in_all is None else _graphs(run, call, parse_bounds(in_all, call, run.machine, name))
@@ -43,7 +36,7 @@ def compilations(
     sentence = "Graphs are compiled as often as the work needs, and no more"
     if in_all is None:
         sentence = "Compiled code has no graph breaks" if breaks == 0 else "Compiled code has few graph breaks"
-    return Check(name, lambda _: sentence, find, (), why, advice, on)
+    return Check(name, lambda _: sentence, in_each_call(find), (), why, advice, on)
 
 
 def _breaks(run: Run, call: Call, bounds: tuple[int, int]) -> Finding | None:

@@ -7,7 +7,17 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from gpututor.checks.authors import call_author
-from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, first_finding, in_each_call
+from gpututor.checks.model import (
+    Applies,
+    Call,
+    Check,
+    Finding,
+    Machine,
+    Run,
+    first_finding,
+    in_each_call,
+    in_each_repetition,
+)
 from gpututor.checks.trees import part_name, tensors_by_path
 from gpututor.errors import CourseError
 from gpututor.trace.events import Kind
@@ -114,26 +124,19 @@ def unmodified(
     An exercise without a check named `unmodified` gets this one without paths; it is shown only on failure.
     """
 
-    def find(run: Run) -> Finding | None:
-        return first_finding(wrong(run, call, calls[0]) for calls in run.repetitions for call in calls)
-
-    def wrong(run: Run, call: Call, first: Call) -> Finding | None:
+    def find(run: Run, call: Call) -> Finding | None:
         ranks = [(f"rank {number}: ", rank) for number, rank in enumerate(call.ranks)] or [("", call)]
         changes = [f"{whose}{words}" for whose, rank in ranks for words in _changes(rank, may_change)]
         if not changes:
             return None
         more = f" and {len(changes) - _LISTED} more" if len(changes) > _LISTED else ""
-        return Finding(
-            expected="every argument as it was before the call",
-            got=f"{'; '.join(changes[:_LISTED])}{more}{run.which(first)}",
-            line=_writing_line(call) or run.line_of(call),
-        )
+        got = f"{'; '.join(changes[:_LISTED])}{more}"
+        return run.finding(call, "every argument as it was before the call", got, _writing_line(call))
 
-    return Check(name, lambda _: "The arguments are unchanged", find, (), why, advice, on)
+    return Check(name, lambda _: "The arguments are unchanged", in_each_repetition(find), (), why, advice, on)
 
 
 def _changes(call: Call, may_change: tuple[str, ...]) -> list[str]:
-    """Describe each argument that changed."""
     before, after = call.before, call.after
     words = []
     for path in sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from gpututor.checks.bounds import line_with_most
-from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, first_finding, in_each_call
+from gpututor.checks.model import Applies, Call, Check, Finding, Run, in_each_call, in_each_repetition, on_virtual_gpu
 from gpututor.errors import CourseError
 from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.events import Event, Kind
@@ -21,12 +21,8 @@ _SECTORS = 8 * 32
 """Bytes of sectors at the ends of tensors, of which a kernel may use only a part."""
 
 
-def _on_virtual_gpu(machine: Machine) -> bool:
-    return machine.virtual and machine.device != "cpu"
-
-
 def in_bounds(
-    *, name: str = "in_bounds", why: str = WHY_IN_BOUNDS, advice: str = "", on: Applies = _on_virtual_gpu
+    *, name: str = "in_bounds", why: str = WHY_IN_BOUNDS, advice: str = "", on: Applies = on_virtual_gpu
 ) -> Check:
     """Check that no Triton kernel loads or stores outside of a tensor, or reads what nothing has written."""
     sentence = "Kernels use only elements that exist and were written"
@@ -34,7 +30,7 @@ def in_bounds(
 
 
 def no_races(
-    *, name: str = "no_races", why: str = WHY_NO_RACES, advice: str = "", on: Applies = _on_virtual_gpu
+    *, name: str = "no_races", why: str = WHY_NO_RACES, advice: str = "", on: Applies = on_virtual_gpu
 ) -> Check:
     """Check that no program of a Triton kernel stores to an element that another uses, unless atomics order them."""
     sentence = "No program of a kernel stores to an element that another program uses"
@@ -47,7 +43,7 @@ def coalesced(
     name: str = "coalesced",
     why: str = WHY_COALESCED,
     advice: str = "Let the last dimension of the offsets be the one whose elements are neighbors in memory.",
-    on: Applies = _on_virtual_gpu,
+    on: Applies = on_virtual_gpu,
 ) -> Check:
     """Check the share, 0 to 1, of the bytes moved that the Triton kernels of each call asked for.
 
@@ -73,7 +69,7 @@ def traffic(
     name: str = "traffic",
     why: str = WHY_TRAFFIC,
     advice: str = "Load each element once, keep it in a variable, and store each result once.",
-    on: Applies = _on_virtual_gpu,
+    on: Applies = on_virtual_gpu,
 ) -> Check:
     """Check the bytes that each Triton kernel moves, as a multiple of the least: each input once, each output once.
 
@@ -100,26 +96,21 @@ def _in_each_kernel(wrong: Callable[[Event], tuple[str, str] | None]) -> Callabl
         kernels = [event for event in call.trace if event.kind is Kind.KERNEL and event.programs]
         if not kernels:
             others = [event for event in call.trace if event.kind is Kind.KERNEL and event.device != "cpu"]
-            line = line_with_most(others) or run.line_of(call)
             advice = "Launch it with `kernel[grid](...)`."
-            return Finding("a Triton kernel in each call", f"none{run.which(call)}", line, advice=advice)
+            return run.finding(call, "a Triton kernel in each call", "none", line_with_most(others), advice)
         for kernel in kernels:
             if (words := wrong(kernel)) is not None:
-                return Finding(words[0], f"{words[1]}{run.which(call)}", kernel.line or run.line_of(call))
+                return run.finding(call, *words, kernel.line)
         return None
 
     return in_each_call(find)
 
 
 def _without_hazards(name: str, sentence: str, kinds: Collection[str], why: str, advice: str, on: Applies) -> Check:
-    def find(run: Run) -> Finding | None:
-        return first_finding(wrong(run, call, calls[0]) for calls in run.repetitions for call in calls)
-
-    def wrong(run: Run, call: Call, first: Call) -> Finding | None:
+    def find(run: Run, call: Call) -> Finding | None:
         for hazard in hazards_of(TraceArrays(call.trace)):
             if hazard.name in kinds:
-                line = hazard.place.line or run.line_of(call)
-                return Finding(sentence, f"{hazard.sentence}{run.which(first)}", line, advice=hazard.what_to_do)
+                return run.finding(call, sentence, hazard.sentence, hazard.place.line, hazard.what_to_do)
         return None
 
-    return Check(name, lambda _: sentence, find, (), why, advice, on)
+    return Check(name, lambda _: sentence, in_each_repetition(find), (), why, advice, on)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 Applies = Callable[["Machine"], bool] | str
+"""`everywhere`, `gpu`, `no gpu`, or a function."""
 CheckKind = Literal["values", "structure", "other"]
 OF_RESULTS = ("structure", "value", "parity")
 """`needs` of checks that mean nothing for a submission with a wrong result."""
@@ -50,6 +51,11 @@ class Machine:
     @property
     def backends(self) -> tuple[str, ...]:
         return self.scenario.backends
+
+
+def on_virtual_gpu(machine: Machine) -> bool:
+    """Return True for machines whose traces say more than a real GPU's: an `Applies`."""
+    return machine.virtual and machine.device != "cpu"
 
 
 @dataclass(frozen=True)
@@ -187,6 +193,11 @@ def in_each_call(find: Callable[[Run, Call], Finding | None]) -> Callable[[Run],
     return lambda run: first_finding(find(run, call) for call in run.calls)
 
 
+def in_each_repetition(find: Callable[[Run, Call], Finding | None]) -> Callable[[Run], Finding | None]:
+    """Return a `Check.find` that applies `find` to each call and its repeats, up to the first finding."""
+    return lambda run: first_finding(find(run, call) for calls in run.repetitions for call in calls)
+
+
 @dataclass(frozen=True)
 class Spread:
     """Seconds for one call: the median, and the quartiles on both sides of it."""
@@ -261,8 +272,8 @@ class Run:
         return call.return_line or return_line(self.source, self.entry)
 
     def which(self, call: Call) -> str:
-        """Describe a call, to be appended to a sentence: ` (call 2 of 3, with x of shape (7, 1))`."""
-        position = next(position for position, other in enumerate(self.calls) if other is call)
+        """Describe a call or its repeat, to be appended to a sentence: ` (call 2 of 3, with x of shape (7, 1))`."""
+        position = next(place for place, calls in enumerate(self.repetitions) if any(call is other for other in calls))
         return describe_call(position, len(self.calls), call.drawn)
 
     def finding(self, call: Call, expected: str, got: str, line: int | None = None, advice: str = "") -> Finding:

@@ -209,7 +209,6 @@ def parity(
 
 
 def check_widening(word: str, times: float, inside: torch.dtype | None) -> None:
-    """Raise `CourseError` for an impossible tolerance."""
     if not 0 < times < math.inf or (inside is not None and inside not in TIERS):
         raise CourseError(f"{word}: times={times}, inside={inside}", "Use times above 0, and a floating dtype.")
 

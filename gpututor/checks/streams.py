@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpututor.checks.model import Applies, Call, Check, Finding, Run, first_finding
+from gpututor.checks.model import Applies, Call, Check, Finding, Run, first_finding, in_each_repetition, on_virtual_gpu
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.trace.arrays import Mask, TraceArrays, common, intervals_of, merged
@@ -72,29 +72,23 @@ def races(
     name: str = "races",
     why: str = WHY_RACES,
     advice: str = "",
-    on: Applies = lambda machine: machine.virtual and machine.device != "cpu",
+    on: Applies = on_virtual_gpu,
 ) -> Check:
     """Check that no two streams, nor a stream and the host, use the same memory without an order if one writes it.
 
     It applies to virtual GPUs: only their traces contain hazards.
     """
 
-    def find(run: Run) -> Finding | None:
-        return first_finding(wrong(run, call, calls[0]) for calls in run.repetitions for call in calls)
-
-    def wrong(run: Run, call: Call, first: Call) -> Finding | None:
+    def find(run: Run, call: Call) -> Finding | None:
         hazards = [hazard for hazard in hazards_of(TraceArrays(call.trace)) if not hazard.is_in_kernel]
         if not hazards:
             return None
         more = f"; {len(hazards) - 1} more like it" if len(hazards) > 1 else ""
-        return Finding(
-            expected="an order between any two uses of the same memory if one of them writes",
-            got=f"{hazards[0].sentence}{more}{run.which(first)}",
-            line=hazards[0].place.line or run.line_of(call),
-            advice=hazards[0].what_to_do,
-        )
+        expected, got = "an order between any two uses of the same memory if one of them writes", hazards[0].sentence
+        return run.finding(call, expected, got + more, hazards[0].place.line, hazards[0].what_to_do)
 
-    return Check(name, lambda _: "No two streams race for the same memory", find, (), why, advice, on)
+    sentence = "No two streams race for the same memory"
+    return Check(name, lambda _: sentence, in_each_repetition(find), (), why, advice, on)
 
 
 def _copies(run: Run, call: Call, rows: TraceArrays, direction: str, least: float) -> Finding | None:

@@ -8,12 +8,13 @@ in Markdown with fenced blocks that they cannot end, code spans, and escaped pun
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.gradebook.marking import submitted_at
+from gpututor.classroom.gradebook.leaderboard import Leaderboard, standing_of
+from gpututor.classroom.gradebook.marking import attempt_words, submitted_at
 from gpututor.classroom.gradebook.model import (
     Attempt,
     CheckMark,
@@ -132,7 +133,7 @@ def student_view(given: Mark, exercise: ExerciseSummary, rules: Rules) -> Studen
     return StudentView(
         outcome=_outcome(given, report, checks, verdicts, is_hiding),
         points=points if given.status.is_mark else "no mark yet",
-        notes=tuple(_notes(given, attempt, is_hiding)),
+        notes=tuple(_notes(given, attempt, rules, is_hiding)),
         checks=checks,
         printed=() if is_hiding or report is None else tuple(_printed_output(report)),
     )
@@ -143,6 +144,12 @@ def total_for_student(marks: StudentMarks) -> str:
     if marks.final:
         return f"Total: {number(marks.points)} of {number(marks.known_of)} points"
     return f"No total yet: {count(marks.open, 'exercise')} without a mark"
+
+
+def slip_days_for_student(gradebook: Gradebook, marks: StudentMarks) -> str:
+    """Return `Slip days: 2 used, 3 left.`; empty if the rules give none."""
+    used, left = gradebook.slip_days_of(marks)
+    return f"Slip days: {used} used, {left} left." if used or left else ""
 
 
 def has_hidden(exercise: ExerciseSummary, rules: Rules, report: Report | None) -> bool:
@@ -196,7 +203,7 @@ def _title(report: Report, verdicts: Sequence[Verdict]) -> str:
     return OUTCOME_TITLES[Outcome.TOO_SLOW] if Status.TOO_SLOW in statuses else "○ Not decided yet"
 
 
-def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[str]:
+def _notes(given: Mark, attempt: Attempt | None, rules: Rules, is_hiding: bool) -> Iterable[str]:
     if given.is_dropped:
         yield "It does not count."
     if given.by_hand is not None:
@@ -207,9 +214,8 @@ def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[st
         if given.misplaced:
             yield f"{given.misplaced}: tell your instructor which exercise it is for."
         return
-    if len(given.attempts) > 1:
-        counts = "counts" if given.status is MarkStatus.FINAL else "is reviewed first"
-        yield f"Attempt {given.attempts.index(attempt) + 1} of {len(given.attempts)} {counts}."
+    if which := attempt_words(given, rules, "is reviewed first"):
+        yield which
     status = given.computed.status if given.computed is not None else given.status
     if status is MarkStatus.REFUSED:
         reason = attempt.report.reason if attempt.report is not None else ""
@@ -276,13 +282,15 @@ def _printed_output(report: Report) -> Iterable[Printed]:
 class SubmittedLines:
     """Lines of the submissions in the folder of a class; none of missing files."""
 
-    def __init__(self, folder: ClassFolder) -> None:
+    def __init__(self, folder: ClassFolder, shown: Callable[[str], str] = str) -> None:
+        """Read lines when they are needed. `shown`: returns a line as it is shown, such as without names."""
+        self._shown = shown
         self._lines = lru_cache(maxsize=64)(lambda sha256: lines_of(folder.read_submission(sha256) or ""))
 
     def line(self, sha256: str, number: int) -> str:
         """Return a line, from 1, stripped and cut to `LONGEST_LINE`; empty if it is missing."""
         lines = self._lines(sha256)
-        return truncate(lines[number - 1].strip(), LONGEST_LINE) if 0 < number <= len(lines) else ""
+        return truncate(self._shown(lines[number - 1].strip()), LONGEST_LINE) if 0 < number <= len(lines) else ""
 
     def place(self, sha256: str, number: int) -> str:
         """Return the number of a line, and its place in the student's notebook."""
@@ -290,19 +298,33 @@ class SubmittedLines:
 
 
 def feedback(
-    gradebook: Gradebook, marks: StudentMarks, lines: SubmittedLines, hints: Mapping[str, Sequence[str]]
+    gradebook: Gradebook,
+    marks: StudentMarks,
+    lines: SubmittedLines,
+    hints: Mapping[str, Sequence[str]],
+    boards: Sequence[Leaderboard] = (),
 ) -> str:
     """Write the Markdown for one student. `hints`: hints by exercise, Markdown of the course."""
     student = marks.student
     name = f"{_name(student.name)} ({code(student.id)})" if student.name else code(student.id)
     parts = [f"# Feedback for {name}", f"**{text(total_for_student(marks))}**"]
+    parts += [text(words)] if (words := slip_days_for_student(gradebook, marks)) else []
     rows = ["| Exercise | Mark | |", "| --- | --- | --- |"]
     sections: list[str] = []
     for exercise, exercise_mark in zip(gradebook.exercises, marks.marks, strict=True):
         view = student_view(exercise_mark, exercise, gradebook.rules)
         rows.append(f"| {text(exercise.numbered_title)} | {text(view.points)} | {text(view.outcome)} |")
         sections += _exercise(exercise, exercise_mark, view, lines, hints.get(exercise.exercise, ()), gradebook.rules)
-    return "\n\n".join([*parts, "\n".join(rows), *sections]) + "\n"
+    return "\n\n".join([*parts, "\n".join(rows), *_places(gradebook, student.id, boards), *sections]) + "\n"
+
+
+def _places(gradebook: Gradebook, student: str, boards: Sequence[Leaderboard]) -> Iterator[str]:
+    """Yield the student's places on leaderboards, and their pseudonym there."""
+    places = list(standing_of(boards, student))
+    if places and gradebook.has_names and gradebook.pseudonyms is not None:
+        yield f"On pages with pseudonyms you are {code(gradebook.pseudonyms.of(student))}."
+    if places:
+        yield "\n".join(["Your places on leaderboards:", "", *(f"- {text(place)}" for place in places)])
 
 
 def _exercise(

@@ -50,19 +50,32 @@ class ClassFolder:
         self.failures_file = folder / "troubles.json"
         """The gradings that failed in the last run."""
         self.submissions = folder / "submissions"
+        self.salt_file = folder / "pseudonyms.salt"
+        """The salt of made-up pseudonyms."""
         self.exports = folder / "report"
         self.feedback = folder / "feedback"
         self.recordings = folder / "recordings"
         """Recordings of gradings that the instructor looked at, a folder for each key."""
         self.replaced = folder / "replaced"
         """Dated copies of replaced journal entries and rules."""
+        self.variants = folder / "variants"
+        """Exercises with the values of students' variants."""
         self.history = folder / "history"
         """Marks by hand and accepted regrades; see `gpututor.classroom.history`."""
+        self.pseudonymous = folder / "pseudonymous"
+        """Reports and feedback without names, which must not mix with those that have names."""
         self.made = (
             *(self.journal, self.submissions, self.exports, self.feedback, self.recordings, self.replaced),
-            self.history,
+            *(self.history, self.pseudonymous, self.variants),
         )
         """The folders that only gpututor writes to."""
+
+    def without_names(self) -> ClassFolder:
+        """Return the folder with other places for reports and feedback."""
+        folder = ClassFolder(self.folder)
+        folder.exports = self.pseudonymous / self.exports.name
+        folder.feedback = self.pseudonymous / self.feedback.name
+        return folder
 
     def make(self) -> None:
         """Create the folder for its owner only, because of marks and texts. Raises `OSError`."""

@@ -91,7 +91,9 @@ def grade_submission(root: Path, notify: Callable[[str], None]) -> Path:
     metadata = read_metadata(root / "submission_metadata.json")
     course = load_course(source / COURSE)
     rules = read_rules(source / RULES, settings.course) if (source / RULES).exists() else Rules()
-    rules = _with_dates(replace(rules, assigned=settings.exercises, drop_lowest=0), metadata.due)
+    # Gradescope knows neither other assignments nor, here, other attempts.
+    rules = replace(rules, assigned=settings.exercises, drop_lowest=0, slip_days=0)
+    rules = _with_dates(rules, metadata.due)
     with tempfile.TemporaryDirectory(prefix="gpututor-") as work:
         submitted, folder = Path(work, "submitted"), ClassFolder(Path(work, "graded"))
         _as_export(root / "submission", submitted, metadata)

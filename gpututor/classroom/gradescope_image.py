@@ -81,6 +81,9 @@ def write_image(
 
     `secret`: a class secret; None for a new one. It is part of the image, so a second run repeats the same inputs.
     """
+    if varying := [exercise.key for exercise in exercises if exercise.variants]:
+        title = f"Each student has a variant of {', '.join(varying)}, which Gradescope's autograder does not know."
+        raise UsageError(title, "Leave it out, export the submissions from Gradescope, and grade them here.")
     keys = tuple(exercise.key for exercise in exercises)
     everything = tuple(exercise.key for exercise in course.exercises)
     settings = json.dumps(asdict(ImageSettings(keys, everything)), indent=1) + "\n"

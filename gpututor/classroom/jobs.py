@@ -10,14 +10,16 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from gpututor.classroom.folder import ClassFolder, read_json, write_json
 from gpututor.classroom.submissions import Class, Submission
-from gpututor.course.model import Course
+from gpututor.classroom.variants import Variants
+from gpututor.course.model import Course, Exercise
 from gpututor.errors import GradingError, NotGradableHere, UsageError
 from gpututor.files import create_atomically, ordinary
 from gpututor.grading.events import GradeRequest
@@ -71,6 +73,14 @@ def seed_for(secret: bytes, exercise: str, submission: str) -> int:
 
 
 @dataclass(frozen=True)
+class StudentVersion:
+    """Digest of the files of an exercise with a student's variant."""
+
+    student: str
+    version: str
+
+
+@dataclass(frozen=True)
 class ExerciseOptions:
     """Options for the submissions of one exercise."""
 
@@ -79,6 +89,12 @@ class ExerciseOptions:
     """Digest of the exercise's files."""
     device: str
     """A `GradingKey.device`."""
+    versions: tuple[StudentVersion, ...] = ()
+    """Versions of students whose files differ from `version`."""
+
+    @cached_property
+    def version_by_student(self) -> Mapping[str, str]:
+        return {each.student: each.version for each in self.versions}
 
 
 @dataclass(frozen=True)
@@ -109,7 +125,7 @@ class Options:
     def read(cls, folder: ClassFolder) -> Options:
         """Raise `UsageError` if nothing was graded, or the file cannot be read."""
         advice = "Move the file away, then grade the class again with --resume and the same options."
-        return folder.or_not_graded(read_json(folder.options_file, lambda data: read(cls, data, ""), advice))
+        return folder.or_not_graded(read_json(folder.options_file, _options_of, advice))
 
     def key_of(self, submission: Submission) -> GradingKey | None:
         """Return the key of a grading in the journal; None for a file that is not graded."""
@@ -119,7 +135,7 @@ class Options:
         return GradingKey(
             submission=submission.sha256,
             exercise=submission.exercise,
-            exercise_version=exercise.version,
+            exercise_version=exercise.version_by_student.get(submission.student, exercise.version),
             gpututor=self.gpututor,
             torch=self.torch,
             device=exercise.device,
@@ -127,15 +143,33 @@ class Options:
             secret=self.secret,
         )
 
+    def has_variants(self, exercise: str) -> bool:
+        """Check that students have an exercise with values of their own."""
+        return exercise in self._by_exercise and bool(self._by_exercise[exercise].versions)
+
     @cached_property
     def _by_exercise(self) -> Mapping[str, ExerciseOptions]:
         return {options.exercise: options for options in self.exercises}
 
 
+def _options_of(data: Any) -> Options:
+    """Read options. Exercises of old versions have no `versions`."""
+    exercises = data.get("exercises") if isinstance(data, dict) else None
+    for exercise in exercises if isinstance(exercises, list) else ():
+        if isinstance(exercise, dict):
+            exercise.setdefault("versions", [])
+    return read(Options, data, "")
+
+
 def resolve_options(
-    options: Options, class_: Class, course: Course, accelerators: Sequence[Device], torch: str
+    options: Options,
+    class_: Class,
+    course: Course,
+    accelerators: Sequence[Device],
+    torch: str,
+    variants: Variants | None = None,
 ) -> Options:
-    """Fill in other versions and devices. `accelerators`: the usable ones.
+    """Fill in other versions and devices. `accelerators`: the usable ones; `variants`: None if no exercise has any.
 
     Raises `NotGradableHere` and `UsageError`.
     """
@@ -151,8 +185,19 @@ def resolve_options(
         model = options.gpu
         if kind in ACCELERATORS:
             model = next(device.description for device in accelerators if device.name == f"{kind}:{index}")
-        resolved.append(ExerciseOptions(exercise.key, exercise_digest(exercise.folder), device_in_key(kind, model)))
+        version, device = exercise_digest(exercise.folder), device_in_key(kind, model)
+        versions = _versions(exercise, class_, variants) if exercise.variants and variants is not None else ()
+        resolved.append(ExerciseOptions(exercise.key, version, device, tuple(versions)))
     return replace(options, torch=torch, exercises=tuple(resolved))
+
+
+def _versions(exercise: Exercise, class_: Class, variants: Variants) -> Iterator[StudentVersion]:
+    digests: dict[Path, str] = {}
+    for submission in {each.student: each for each in class_.handed_in if each.exercise == exercise.key}.values():
+        folder = variants.exercise_for(submission).folder
+        if folder not in digests:
+            digests[folder] = exercise_digest(folder)
+        yield StudentVersion(submission.student, digests[folder])
 
 
 @dataclass(frozen=True)
@@ -201,13 +246,13 @@ class Job:
 
 def jobs_of(class_: Class, course: Course, folder: ClassFolder, options: Options, secret: bytes) -> list[Job]:
     """Return all gradings of a class; students with the same text share one."""
-    exercises = {exercise.key: exercise for exercise in course.exercises}
+    variants = Variants(class_, course, folder)
     jobs: dict[GradingKey, Job] = {}
     for submission in class_.handed_in:
         key = options.key_of(submission)
         if key is None or key in jobs:
             continue
-        exercise = exercises[submission.exercise]
+        exercise = variants.exercise_for(submission)
         kind = key.device.split()[0]
         is_real = kind in ACCELERATORS
         jobs[key] = Job(

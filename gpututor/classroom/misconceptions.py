@@ -120,7 +120,7 @@ def _stored(exercise: Exercise, folder: ClassFolder) -> Iterator[WrongSolution]:
     for path in exercise.wrong_solutions:
         try:
             with open(path, "rb", opener=ordinary) as stream:
-                text = stream.read().decode("utf-8-sig")
+                text = exercise.filled(stream.read().decode("utf-8-sig"))
         except (OSError, ValueError) as error:
             raise CourseError(f"{path}: cannot be read ({error})", "Restore the file, then try again.") from error
         digest = hashlib.sha256(text.encode()).hexdigest()

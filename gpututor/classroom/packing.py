@@ -33,8 +33,8 @@ from gpututor.toml_schema import text_of
 SCHEMA_VERSION = 1
 MARK = 'for = "students"'
 """Line of `course.toml` that marks a course for students."""
-_SOLUTION_KEYS = ("excused_mutant", "timeline")
-"""Keys of `exercise.toml` that reveal something of the solution."""
+_SOLUTION_KEYS = ("excused_mutant", "timeline", "variant")
+"""Keys of `exercise.toml` that reveal something of the solution, or of other students' variants."""
 _BLOCK = r"\n[ \t]*(?:\n|<!--|[-*+>#]|\d+[.)]|```|~~~)"
 """Possible start of a new block, which ends a code span."""
 _COMMENT = re.compile(
@@ -255,7 +255,8 @@ def _write(files: Mapping[str, bytes], folder: Path) -> None:
 
 
 def _files(course: Course) -> Iterator[tuple[str, str]]:
-    manifest = manifest_of(course.folder / "course.toml", [key.name for key in COURSE_KEYS if key.name != "for"])
+    own_keys = [key.name for key in COURSE_KEYS if key.name not in ("for", "variant_seed")]
+    manifest = manifest_of(course.folder / "course.toml", own_keys)
     yield "course.toml", f"{manifest}{MARK}\n"
     if course.glossary:
         yield "glossary.md", without_comments(course.glossary)

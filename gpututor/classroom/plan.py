@@ -12,6 +12,7 @@ from gpututor.classroom.executors.local import working_in_bubblewrap
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.jobs import Job, Options, class_secret, jobs_of, resolve_options, secret_id, write_secret
 from gpututor.classroom.submissions import Class
+from gpututor.classroom.variants import Variants
 from gpututor.course.model import Course
 from gpututor.errors import NotGradableHere, UsageError
 from gpututor.files import sync_folder
@@ -117,12 +118,13 @@ def plan_grading(
     is_for_real = options.device.partition(":")[0] in ("auto", *ACCELERATORS)
     accelerators = inventory().accelerators if is_for_real else ()
     secret = class_secret(folder.secret_file)
+    variants = Variants(class_, course, folder)
     used = {exercise.device for exercise in last.exercises} if last else set()
     usable = tuple(device for device in accelerators if device_in_key(device.kind, device.description) in used)
     resolved: Options | None = None
     if last is not None:
         with contextlib.suppress(NotGradableHere):
-            resolved = resolve_options(options, class_, course, usable, torch)
+            resolved = resolve_options(options, class_, course, usable, torch, variants)
     jobs = jobs_of(class_, course, folder, resolved, secret) if resolved else []
     missing = [job for job in jobs if not job.is_graded]
     if resolved is None or missing:
@@ -130,7 +132,7 @@ def plan_grading(
         if options.isolation == "bubblewrap":
             working = isolated_devices()
             usable = tuple(device for device in usable if device.name in working)
-        resolved = resolve_options(options, class_, course, usable, torch)
+        resolved = resolve_options(options, class_, course, usable, torch, variants)
         jobs = jobs_of(class_, course, folder, resolved, secret)
         missing = [job for job in jobs if not job.is_graded]
     folder.write_class(class_)

@@ -17,6 +17,7 @@ from gpututor.classroom.history import Event, HistoryEntry, add_entry, now
 from gpututor.classroom.jobs import Job, Options, class_secret, jobs_of, secret_id
 from gpututor.classroom.submissions import Submission
 from gpututor.classroom.tables import number
+from gpututor.classroom.variants import Variants
 from gpututor.course.loader import load_course
 from gpututor.errors import GradingError, UsageError
 from gpututor.files import back_up
@@ -45,15 +46,16 @@ def jobs_again(folder: ClassFolder, submissions: Sequence[Submission], course_fo
         "PyTorch": (options.torch, torch_version()),
         "the class secret": (options.secret, secret_id(secret)),
     }
-    for submission in {each.exercise: each for each in submissions}.values():
+    variants = Variants(class_, course, folder)
+    for submission in {(each.exercise, each.student): each for each in submissions}.values():
         key = options.key_of(submission)
         if key is None:
             raise UsageError(submission.refusal or "It is not graded.", "")
-        exercise = next((each for each in course.exercises if each.key == key.exercise), None)
-        if exercise is None:
+        if all(each.key != key.exercise for each in course.exercises):
             title = f"The course no longer has the exercise {key.exercise}."
             raise UsageError(title, "Name another course with --course.")
-        values[f"the files of the exercise {key.exercise}"] = (key.exercise_version, exercise_digest(exercise.folder))
+        version = exercise_digest(variants.exercise_for(submission).folder)
+        values[f"the files of the exercise {key.exercise}"] = (key.exercise_version, version)
     if changed := [name for name, (before, now) in values.items() if before != now]:
         advice = "Grade the class again with `gpututor classroom grade` and --resume."
         raise UsageError(f"Changed since the grading: {', '.join(changed)}.", advice)

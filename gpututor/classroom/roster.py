@@ -1,7 +1,7 @@
 """Rosters: the instructor's list of the class with sections and extensions, and the matching of people with students.
 
-The columns are `id`, `name`, `email`, `section` and `extension` (hours). A class list of a platform often has other
-names for them, which are accepted, too.
+The columns are `id`, `name`, `email`, `section`, `extension` (hours) and `pseudonym`. A class list of a platform often
+has other names for them, which are accepted, too.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _COLUMNS = {
     "email": ("email", "emailaddress", "mail"),
     "section": ("section", "sections", "group", "tutorial"),
     "extension": ("extension", "extensionhours", "extensioninhours", "hours", "extrahours"),
+    "pseudonym": ("pseudonym", "alias", "nickname", "codename"),
 }
 """Names of columns, without case, spaces and signs."""
 
@@ -93,6 +94,7 @@ class Enrolled:
     email: str = ""
     section: str = ""
     extension_hours: float = 0.0
+    pseudonym: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,9 @@ def read_roster(path: Path) -> Roster:
             at = columns["id"] if cells.get("id") else columns["email"]
             raise _mistake(table, line, at, f"{id!r} is in line {first}, too", "Remove one of the lines.")
         hours = _hours(table, line, columns, cells.get("extension", ""))
-        students.append(Enrolled(id, cells.get("name", ""), cells.get("email", ""), cells.get("section", ""), hours))
+        name, email, section, pseudonym = (cells.get(key, "") for key in ("name", "email", "section", "pseudonym"))
+        students.append(Enrolled(id, name, email, section, hours, pseudonym))
+    _check_pseudonyms(table, columns, students)
     used = set(columns.values())
     return Roster(path, tuple(students), tuple(name for at, name in enumerate(table.header) if at not in used and name))
 
@@ -145,6 +149,19 @@ def _columns(table: Table) -> dict[str, int]:
         title = f"{table.path}, line 1: there is no column `id`, but {', '.join(map(repr, table.header))}."
         raise UsageError(title, f"Name the columns {', '.join(_COLUMNS)}; all but the first are optional.")
     return positions
+
+
+def _check_pseudonyms(table: Table, columns: Mapping[str, int], students: Sequence[Enrolled]) -> None:
+    """Raise `UsageError` for a pseudonym of two students, and for one that is an id, a name or an address."""
+    real = {word.casefold() for each in students for word in (each.id, each.name, each.email) if word}
+    lines: dict[str, int] = {}
+    for line, each in zip(table.lines, students, strict=True):
+        key, at = each.pseudonym.casefold(), columns.get("pseudonym", 0)
+        if key in real:
+            title = f"{each.pseudonym!r} is the id, name or address of a student"
+            raise _mistake(table, line, at, title, "Choose another pseudonym, or leave the cell empty.")
+        if key and (first := lines.setdefault(key, line)) != line:
+            raise _mistake(table, line, at, f"{each.pseudonym!r} is in line {first}, too", "Change one of them.")
 
 
 def _hours(table: Table, line: int, columns: Mapping[str, int], cell: str) -> float:
@@ -175,6 +192,10 @@ class Enrolment:
     """Sections by the students' ids; empty for students without one."""
     others: tuple[str, ...]
     """Ids of students with files who are not in the roster."""
+    pseudonyms: Mapping[str, str]
+    """The roster's pseudonyms by the students' ids; empty for students without one."""
+    roster_ids: Mapping[str, str]
+    """The ids in the roster by the students' ids, for students in both."""
 
 
 def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
@@ -184,7 +205,8 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
     matches = match_students(people, students, has_names=class_.has_names)
     others = tuple(student.id for at, student in enumerate(students) if at not in matches.values())
     is_numbered = class_.layout in ("canvas", "moodle")
-    sections, extensions = dict[str, str](), list[Extension]()
+    sections, pseudonyms, roster_ids = dict[str, str](), dict[str, str](), dict[str, str]()
+    extensions = list[Extension]()
     for position, row in enumerate(roster.students):
         if position in matches:
             at = matches[position]
@@ -194,8 +216,10 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
             platform_id = row.id if is_numbered and row.id.isdecimal() else ""
             students.append(Student(row.id, row.name, row.email, platform_id))
             at = len(students) - 1
-        sections[students[at].id] = row.section
+        id = students[at].id
+        sections[id], pseudonyms[id], roster_ids[id] = row.section, row.pseudonym, row.id
         if row.extension_hours:
             extensions.append(Extension(students[at].id, hours=row.extension_hours))
     enrolled = replace(class_, students=tuple(students))
-    return Enrolment(enrolled, replace(rules, extensions=(*rules.extensions, *extensions)), sections, others)
+    rules = replace(rules, extensions=(*rules.extensions, *extensions))
+    return Enrolment(enrolled, rules, sections, others, pseudonyms, roster_ids)

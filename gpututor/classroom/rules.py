@@ -32,6 +32,7 @@ OWN = ("loads", "runs", "prints")
 """The grader's own checks, which every exercise has, and which are worth nothing."""
 MOST_POINTS = 10_000
 PERIOD_S = {"day": 86400, "hour": 3600}
+MOST_SLIP_DAYS = 60
 _DIRECTIONS = {"nearest": ROUND_HALF_UP, "up": ROUND_CEILING, "down": ROUND_FLOOR}
 _LONGEST = 200
 """Characters of a name."""
@@ -53,6 +54,8 @@ class ExerciseRules:
     due: datetime | None = None
     """Due date with a time zone."""
     hints: int | None = None
+    leaderboard: bool | None = None
+    max_attempts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,11 @@ class LatePolicy:
     most_per_cent: float = 100.0
     reject_after_hours: float | None = None
     """Hours after the due date, from which on an attempt is worth nothing; None: never."""
+
+    def slip_days(self, late_s: float) -> int:
+        """Return the number of days by which the due date must move for an attempt to be in time."""
+        after_grace_s = late_s - 60 * self.grace_minutes
+        return max(math.ceil(after_grace_s / PERIOD_S["day"]), 0)
 
     def periods(self, late_s: float) -> int:
         """Return the number of started periods; 0 within the grace period."""
@@ -105,6 +113,8 @@ class Rules:
     text: str = field(default="", repr=False)
     attempts: Literal["best", "last"] = "best"
     """The student's attempt that counts, after late penalties."""
+    max_attempts: int | None = None
+    """Number of a student's first attempts at an exercise that may count; None: all."""
     assigned: tuple[str, ...] = ()
     """Keys of the exercises of every student; empty for all exercises with submissions."""
     drop: tuple[str, ...] = ()
@@ -116,9 +126,13 @@ class Rules:
     hidden_until_due: tuple[str, ...] = ()
     """Checks that Gradescope shows to students only after the due date."""
     hints: int = 0
+    leaderboard: bool = True
+    """True if times of passing submissions may be shown to the class."""
     due: datetime | None = None
     """Due date with a time zone. None: only the platform marks files as late."""
     late: LatePolicy = LatePolicy()
+    slip_days: int = 0
+    """Days by which a student may be late without a penalty, over all exercises."""
     decimals: int = 2
     rounding: Literal["nearest", "up", "down"] = "nearest"
     scale: float | None = None
@@ -141,6 +155,21 @@ class Rules:
     def hints_for(self, exercise: str) -> int:
         own = self.of(exercise).hints
         return self.hints if own is None else own
+
+    @property
+    def counting_words(self) -> str:
+        """A sentence on the attempt that counts: `The best of the first 3 attempts counts.`"""
+        if self.max_attempts is None or self.max_attempts == 1:
+            return f"The {self.attempts if self.max_attempts is None else 'first'} attempt counts."
+        return f"The {self.attempts} of the first {self.max_attempts} attempts counts."
+
+    def has_leaderboard(self, exercise: str) -> bool:
+        own = self.of(exercise).leaderboard
+        return self.leaderboard if own is None else own
+
+    def max_attempts_for(self, exercise: str) -> int | None:
+        own = self.of(exercise).max_attempts
+        return self.max_attempts if own is None else own
 
     def due_for(self, exercise: str, student: str = "") -> datetime | None:
         """Return the due date for the class, or for a student with the latest of their extensions."""
@@ -237,6 +266,7 @@ def _keys(document: dict[str, Any], exercises: Sequence[str]) -> tuple[Key, ...]
     )
     return (
         Key("attempts", "choice", default="best", choices=("best", "last")),
+        _MAX_ATTEMPTS,
         Key("assigned", "lines", default=(), most=_LONGEST),
         Key("drop", "lines", default=(), most=_LONGEST),
         Key("drop_lowest", "whole", default=0, most=100),
@@ -244,17 +274,20 @@ def _keys(document: dict[str, Any], exercises: Sequence[str]) -> tuple[Key, ...]
         Key("hidden", "lines", default=(), most=_LONGEST),
         Key("hidden_until_due", "lines", default=(), most=_LONGEST),
         Key("hints", "whole", default=0, most=100),
+        Key("leaderboard", "flag", default=True),
         Key("due", "moment", default=None),
         Key("time_zone", "line", default=None, most=60),
         Key("decimals", "whole", default=2, most=6),
         Key("rounding", "choice", default="nearest", choices=("nearest", "up", "down")),
         Key("scale", "number", default=None, least=0.01, most=MOST_POINTS),
+        Key("slip_days", "whole", default=0, most=MOST_SLIP_DAYS),
         Key("late", "table", default={}, keys=_LATE_KEYS),
         Key("exercises", "table", default={}, keys=each),
         Key("extension", "tables", default=(), most=10_000, keys=_EXTENSION_KEYS),
     )
 
 
+_MAX_ATTEMPTS = Key("max_attempts", "whole", default=None, least=1, most=1000)
 _POLICY = LatePolicy()
 _LATE_KEYS = (
     Key("per_cent", "number", default=_POLICY.per_cent, most=100),
@@ -277,6 +310,8 @@ def _exercise_keys(table: object) -> tuple[Key, ...]:
         Key("weight", "number", default=1.0, most=1000),
         Key("due", "moment", default=None),
         Key("hints", "whole", default=None, most=100),
+        Key("leaderboard", "flag", default=None),
+        _MAX_ATTEMPTS,
     )
 
 
@@ -298,6 +333,10 @@ def _mistakes_between(values: dict[str, Any], exercises: Sequence[str]) -> Itera
                 advice = "Give points to checks of the exercise; `gpututor grade` names them."
                 yield Mistake(f"exercises.'{key}'.points.{check}", "the grader's own check is worth nothing", advice)
     yield from _hidden_needs(values, exercises)
+    late = LatePolicy(**values["late"])
+    if values["slip_days"] and not late.per_cent and late.reject_after_hours is None:
+        advice = "Write per_cent in [late]: 100 if late work is worth nothing without a slip day."
+        yield Mistake("slip_days", "there is no penalty that they could save", advice)
     for position, extension in enumerate(values["extension"]):
         key, exercise = f"extension[{position}]", extension["exercise"]
         if (extension["due"] is None) == (extension["hours"] is None):

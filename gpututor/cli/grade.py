@@ -18,17 +18,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpututor.cli.device_options import add_device_arguments, check_one_model, print_settings, settle_device
-from gpututor.cli.grading_parts import isolation_for, rejection, save_attempt
-from gpututor.cli.options import (
-    attempt_writer,
-    check_own_file,
-    chosen_course,
-    chosen_workspace,
-    whole_number,
-)
+from gpututor.cli.grading_parts import isolation_for, rejection, request_for, save_attempt
+from gpututor.cli.options import attempt_writer, check_own_file, chosen_course, chosen_workspace, whole_number
 from gpututor.cli.terminal import ProgressLine, columns, fitting
 from gpututor.course.model import Exercise
 from gpututor.course.notebooks import NotebookProgram, line_words, read_program
@@ -36,7 +29,6 @@ from gpututor.errors import UsageError, WorkspaceError
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import (
     CheckFinished,
-    GradeRequest,
     GradingEvent,
     GradingFinished,
     ScenarioStarted,
@@ -55,9 +47,6 @@ from gpututor.grading.report_text import (
     timeline_line,
 )
 from gpututor.text import escape_control_chars, lines_of
-
-if TYPE_CHECKING:
-    pass
 
 SEEDS = 2**32
 """Number of seeds: the judge draws from these, and every generator accepts them."""
@@ -111,21 +100,11 @@ def main(arguments: argparse.Namespace) -> int:
             _print_json(report)
             return report.outcome.exit_code
         raise
-    submission = program.text
     for line in program.left_out[:MOST_LEFT_OUT]:
         print(f"gpututor: left out of {escape_control_chars(f'{path.name}, {line}')}", file=sys.stderr)
     if (more := len(program.left_out) - MOST_LEFT_OUT) > 0:
         print(f"gpututor: left out, too: {count(more, 'line')} with magics and shell commands", file=sys.stderr)
-    request = GradeRequest(
-        exercise_folder=str(exercise.folder),
-        submission=submission,
-        file_name=path.name,
-        device=arguments.device,
-        gpu=arguments.gpu,
-        gpus=arguments.gpus,
-        seed=arguments.seed,
-        reviews_source=arguments.json,
-    )
+    request = request_for(arguments, exercise, program.text, path.name)
     writer = attempt_writer(course) if own_file else None
     pending = writer.recordings.create_pending() if writer else None
     if pending is not None:
@@ -135,22 +114,21 @@ def main(arguments: argparse.Namespace) -> int:
         with ProgressLine() as progress:
             events = progress.follow(client.grade(request))
             finished = _follow(events, exercise, request.submission, quiet=arguments.json)
-        show = (
-            partial(_print_json, finished.report)
-            if arguments.json
-            else partial(_print_end, finished.report, exercise.timeline)
-        )
+        report = finished.report
+        show = partial(_print_json, report) if arguments.json else partial(_print_end, report, exercise.timeline)
         if writer is None:
             show()
         else:
-            save_attempt(writer, finished.report, request.submission, pending, show)
+            from gpututor.progress.attempt_writer import FinishedRun  # with SQLite
+
+            save_attempt(writer, FinishedRun(report, request.submission, pending), show)
     except BaseException:
         if writer is not None:
             writer.recordings.discard(pending)
         raise
     finally:
         client.close()
-    return finished.report.outcome.exit_code
+    return report.outcome.exit_code
 
 
 def _check_options(arguments: argparse.Namespace) -> None:

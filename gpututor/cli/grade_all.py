@@ -15,16 +15,17 @@ from gpututor.classroom.gradebook.exports.junit import junit
 from gpututor.classroom.gradebook.marking import GradedAttempt
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Class, Student, Submission
-from gpututor.cli.grading_parts import isolation_for, rejection, save_attempt
+from gpututor.cli.grading_parts import isolation_for, rejection, request_for, save_attempt
 from gpututor.cli.options import attempt_writer, chosen_workspace
 from gpututor.cli.terminal import ProgressLine, fitting
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import WorkspaceError
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import GradeRequest, GradingFinished
+from gpututor.grading.events import GradingFinished
 from gpututor.grading.report import Outcome, Report
 from gpututor.grading.report_text import count, mark, outcome_line, remarks
+from gpututor.progress.attempt_writer import FinishedRun
 from gpututor.text import escape_control_chars
 
 
@@ -51,7 +52,7 @@ def grade_all(arguments: argparse.Namespace, course: Course) -> int:
                 report = rejection(exercise, text)
             else:
                 report = _graded(client, arguments, exercise, text, path.name)
-                save_attempt(writer, report, text, None, lambda: None)
+                save_attempt(writer, FinishedRun(report, text), lambda: None)
             graded.append(GradedFile(exercise, path, report))
             print("\n".join(map(fitting, _lines(graded[-1]))), flush=True)
             if arguments.annotate:
@@ -91,17 +92,8 @@ def _files(course: Course, workspace: Workspace) -> tuple[dict[Exercise, str | W
 
 
 def _graded(client: GradingClient, arguments: argparse.Namespace, exercise: Exercise, text: str, name: str) -> Report:
-    request = GradeRequest(
-        exercise_folder=str(exercise.folder),
-        submission=text,
-        file_name=name,
-        device=arguments.device,
-        gpu=arguments.gpu,
-        gpus=arguments.gpus,
-        seed=arguments.seed,
-    )
     with ProgressLine() as progress:
-        for event in progress.follow(client.grade(request)):
+        for event in progress.follow(client.grade(request_for(arguments, exercise, text, name))):
             if isinstance(event, GradingFinished):
                 return event.report
     raise KeyboardInterrupt  # only Ctrl-C cancels a grading here

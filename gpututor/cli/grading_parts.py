@@ -7,7 +7,6 @@ import platform
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from gpututor import __version__
@@ -16,11 +15,12 @@ from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import find_workspace
 from gpututor.errors import TutorError, WorkspaceError
 from gpututor.grading.client import IsolationName
+from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Environment, Outcome, Report
 from gpututor.text import escape_control_chars
 
 if TYPE_CHECKING:
-    from gpututor.progress.attempt_writer import AttemptWriter
+    from gpututor.progress.attempt_writer import AttemptWriter, FinishedRun
 
 
 def isolation_for(arguments: argparse.Namespace, course: Course | None = None) -> IsolationName:
@@ -34,17 +34,24 @@ def isolation_for(arguments: argparse.Namespace, course: Course | None = None) -
     return "process" if own else "bubblewrap"
 
 
-def save_attempt(
-    writer: AttemptWriter, report: Report, source: str, recording: Path | None, show: Callable[[], object]
-) -> None:
-    """Save an attempt, show its outcome, then wait for the database and print its errors on stderr."""
-    from gpututor.progress.attempt_writer import FinishedRun
-
-    errors: list[TutorError] = []
-    writer.save(
-        FinishedRun(report, source, recording),
-        lambda stored: errors.append(stored) if isinstance(stored, TutorError) else None,
+def request_for(arguments: argparse.Namespace, exercise: Exercise, text: str, file_name: str) -> GradeRequest:
+    """Return the request for a text with the options of `gpututor grade`."""
+    return GradeRequest(
+        exercise_folder=str(exercise.folder),
+        submission=text,
+        file_name=file_name,
+        device=arguments.device,
+        gpu=arguments.gpu,
+        gpus=arguments.gpus,
+        seed=arguments.seed,
+        reviews_source=arguments.json,
     )
+
+
+def save_attempt(writer: AttemptWriter, run: FinishedRun, show: Callable[[], object]) -> None:
+    """Save an attempt, show its outcome, then wait for the database and print its errors on stderr."""
+    errors: list[TutorError] = []
+    writer.save(run, lambda stored: errors.append(stored) if isinstance(stored, TutorError) else None)
     show()
     sys.stdout.flush()
     writer.wait()

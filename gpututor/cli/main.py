@@ -64,6 +64,7 @@ VERBS = (
     Verb("classroom grade", "grade a class's submissions, or resume"),
     Verb("classroom report", "the gradebook: a table here, and files for other programs"),
     Verb("classroom review", "items to review: odd figures, similar texts, ungraded files"),
+    Verb("classroom leaderboard", "the fastest passing submissions, here or as a page for students"),
     Verb("classroom feedback", "a Markdown report for each student"),
     Verb("classroom mark", "set a mark by hand, with a reason"),
     Verb("classroom regrade", "grade one submission again"),

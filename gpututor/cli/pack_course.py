@@ -2,6 +2,9 @@
 
 Students use it to read, edit, run, get hints, and submit with `gpututor pack`; it does not grade. It keeps the `id` of
 your course, so that you can grade their submissions with the whole course.
+
+If exercises have variants, --roster makes a zip for each student, with the student's own values. Without it, everybody
+gets the first values.
 """
 
 from __future__ import annotations
@@ -12,7 +15,10 @@ from pathlib import Path
 
 from gpututor.authoring.lint import UNWRITTEN
 from gpututor.classroom.packing import write_student_course
+from gpututor.classroom.roster import read_roster
+from gpututor.classroom.variants import TABLE, write_student_courses
 from gpututor.cli.options import chosen_course
+from gpututor.course.model import Course
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
 
@@ -24,18 +30,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER_OR_ZIP", help=out_help)
     notebooks_help = "add a notebook of each exercise, next to its starter"
     parser.add_argument("--notebooks", action="store_true", help=notebooks_help)
+    roster_help = "the class's roster: make a zip for each student, with their variants of exercises"
+    parser.add_argument("--roster", metavar="CSV", type=Path, help=roster_help)
 
 
 def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
+    if arguments.roster is not None:
+        return _for_each_student(course, arguments)
     files = write_student_course(course, arguments.out, notebooks=arguments.notebooks)
     lessons, exercises = count(len(course.lessons), "lesson"), count(len(course.exercises), "exercise")
     print(f"Made {escape_control_chars(str(arguments.out))}: {lessons}, {exercises}, {count(len(files), 'file')}.")
     print("Left out: checks, solutions, right variants, wrong solutions, baselines and generators of inputs.")
     if unwritten := [path for path, content in files.items() if UNWRITTEN.encode() in content]:
         print(f"! Not written yet: {escape_control_chars(', '.join(unwritten))}.")
+    if varying := [exercise.label for exercise in course.exercises if exercise.variants]:
+        print(f"! Everybody gets the first variant of {', '.join(varying)}: --roster makes a copy for each student.")
     is_zip = arguments.out.suffix.lower() == ".zip"
     folder = escape_control_chars(shlex.quote(arguments.out.stem if is_zip else arguments.out.name))
     print(f"Students {'unpack it, ' if is_zip else ''}use it with `gpututor --course {folder}`,")
     print(f"and submit with `gpututor pack --course {folder}`.")
+    return 0
+
+
+def _for_each_student(course: Course, arguments: argparse.Namespace) -> int:
+    roster = read_roster(arguments.roster)
+    write_student_courses(course, roster, arguments.out, notebooks=arguments.notebooks)
+    out = escape_control_chars(str(arguments.out))
+    print(f"Made {out}: {count(len(roster.students), 'zip')}, one for each student, with their variants.")
+    print(f"{TABLE} in it lists all values: it is for you. Grade with the same roster.")
     return 0

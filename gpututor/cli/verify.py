@@ -31,13 +31,16 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from gpututor import paths
 from gpututor.authoring.problems import Problem, relative_path
-from gpututor.authoring.verify import Listener, MutantReport, Subject, Verifier, targets_of
+from gpututor.authoring.verify import MutantReport, Subject, Targets, Verifier, targets_of
+from gpututor.classroom.variants import other_values, words_of, written
 from gpututor.cli.options import whole_number
 from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
@@ -60,14 +63,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    began = time.monotonic()
     targets = targets_of(arguments.course or paths.builtin_course(), arguments.paths)
     for target in targets:
         target.course.check_has_checks()
-    screen = _Screen(sys.stderr if arguments.json else sys.stdout, Path.cwd())
-    listener = Listener(screen.advanced, screen.finished)
-    verifier = Verifier(targets, listener, with_mutants=not arguments.no_mutants, models=arguments.models)
-    screen.expect(sum(len(target.exercises) + len(target.lessons) for target in targets))
+    with tempfile.TemporaryDirectory(prefix="gpututor-") as folder:
+        return _verify([*targets, *_with_other_values(targets, Path(folder))], arguments)
+
+
+def _with_other_values(targets: Sequence[Targets], folder: Path) -> Iterator[Targets]:
+    """Yield the exercises with variants once more for each further value, written to `folder`."""
+    for target in targets:
+        for exercise in target.exercises:
+            for values in other_values(exercise):
+                made = written(exercise, values, folder)
+                yield Targets(target.course, (), (made,), (), f" ({words_of(values)})")
+
+
+def _verify(targets: Sequence[Targets], arguments: argparse.Namespace) -> int:
+    began = time.monotonic()
+    expected = sum(len(target.exercises) + len(target.lessons) for target in targets)
+    screen = _Screen(sys.stderr if arguments.json else sys.stdout, Path.cwd(), expected)
+    verifier = Verifier(
+        targets, screen.advanced, screen.finished, with_mutants=not arguments.no_mutants, models=arguments.models
+    )
     try:
         verifier.run(arguments.workers or min(_cores(), MOST_BY_DEFAULT))
     finally:
@@ -96,17 +114,14 @@ def _cores() -> int:
 class _Screen:
     """Lines for finished subjects, and, on a terminal, a line with the current step."""
 
-    def __init__(self, stream: TextIO, base: Path) -> None:
+    def __init__(self, stream: TextIO, base: Path, expected: int) -> None:
+        """`expected`: the number of subjects."""
         self._stream = stream
         self._base = base
         self._is_terminal = stream.isatty()
-        self._expected = self._ended = self._steps = 0
-
-    def expect(self, subjects: int) -> None:
-        self._expected = subjects
+        self._expected, self._ended = expected, 0
 
     def advanced(self, subject: Subject, what: str) -> None:
-        self._steps += 1
         if self._is_terminal:
             words = f"{self._ended} of {self._expected}; {subject.name}: {escape_control_chars(what)}"
             self._stream.write(f"\r{words[: os.get_terminal_size(self._stream.fileno()).columns - 1]}\x1b[K")

@@ -11,14 +11,12 @@ import argparse
 import os
 import queue
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpututor.cli.device_options import add_device_arguments, check_one_model, settle_device
 from gpututor.cli.grade import print_event
@@ -35,16 +33,14 @@ from gpututor.cli.options import (
 from gpututor.cli.terminal import LineReader, ProgressLine, fitting
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace
-from gpututor.errors import GradingError, TutorError
+from gpututor.errors import TutorError
+from gpututor.files import stamp_of
 from gpututor.grading.client import QUICKEST, GradingClient, GradingService
 from gpututor.grading.events import GradeRequest, GradingCancelled, GradingEvent, GradingFinished
 from gpututor.grading.report import Outcome, Report
 from gpututor.progress.database import briefly
+from gpututor.progress.gradings import Gradings
 from gpututor.text import escape_control_chars
-
-if TYPE_CHECKING:
-    from gpututor.progress.recordings import Recordings
-
 
 REST_S = 0.2
 """Seconds that the file must rest after a change: editors write in several steps."""
@@ -53,79 +49,6 @@ GONE_AFTER_S = 0.5
 POLL_S = 0.05
 CLEAR = "\x1b[H\x1b[2J"
 KEYS = "n next, h hint, r again, q quit: a letter, then Enter."
-
-
-@dataclass(frozen=True, eq=False)
-class Grading:
-    """A submission being graded."""
-
-    request: GradeRequest
-    recording: Path | None
-
-
-class Gradings:
-    """Gradings in background threads, one at a time; only the newest reports events."""
-
-    def __init__(self, client: GradingService, recordings: Recordings) -> None:
-        self._client = client
-        self._recordings = recordings
-        self._running: Grading | None = None
-        self._events: queue.SimpleQueue[tuple[Grading, GradingEvent | TutorError]] = queue.SimpleQueue()
-        self._turn = threading.Lock()
-
-    def start(self, request: GradeRequest) -> None:
-        """Start a grading. Call `stop` first."""
-        pending = self._recordings.create_pending()
-        if pending is not None:
-            request = replace(request, recording_folder=str(pending))
-        self._running = Grading(request, pending)
-        threading.Thread(target=self._grade, args=(self._running,), daemon=True).start()
-
-    def stop(self) -> bool:
-        """Cancel the running grading and drop its further events; return True if there was one."""
-        was_running, self._running = self._running is not None, None
-        self._client.cancel()
-        return was_running
-
-    def new_events(self) -> Iterator[tuple[Grading, GradingEvent | TutorError]]:
-        """Yield new events; `GradingFinished` or an error is the last. The caller saves the attempt."""
-        while not self._events.empty():
-            grading, event = self._events.get()
-            if grading is not self._running:
-                if isinstance(event, GradingFinished):
-                    self._recordings.discard(grading.recording)
-                continue
-            if isinstance(event, GradingFinished | TutorError):
-                self._running = None
-            yield grading, event
-
-    def _grade(self, grading: Grading) -> None:
-        end: GradingEvent | TutorError
-        with self._turn:
-            try:
-                end = self._run(grading)
-            except TutorError as error:
-                end = error
-            except Exception as error:
-                end = GradingError(f"The grader stopped in an unexpected way: {error!r}", "Save again.")
-        is_kept = isinstance(end, GradingFinished) and grading is self._running
-        if not is_kept:
-            self._recordings.discard(grading.recording)
-        if is_kept or isinstance(end, TutorError):
-            self._events.put((grading, end))
-
-    def _run(self, grading: Grading) -> GradingEvent | TutorError:
-        """Put events into the queue; return the last one."""
-        if grading is not self._running:
-            return GradingCancelled()
-        with ProgressLine() as progress:
-            for event in progress.follow(self._client.grade(grading.request)):
-                if isinstance(event, GradingFinished | GradingCancelled):
-                    return event
-                self._events.put((grading, event))
-                if grading is not self._running:
-                    self._client.cancel()  # it was stopped just before the client began
-        return GradingError("The grader ended without a report.", "Save again.")
 
 
 class FileChange(Enum):
@@ -143,7 +66,7 @@ class FileWatcher:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._stamp = _stamp(path)
+        self._stamp = stamp_of(path)
         self._changed_at: float | None = None
         """Time of the last change; None once it rested or was read."""
         self._gone_at: float | None = None
@@ -152,7 +75,7 @@ class FileWatcher:
 
     def poll(self) -> tuple[FileChange, ...]:
         """Return the changes since the last poll, in this order."""
-        now, stamp = time.monotonic(), _stamp(self.path)
+        now, stamp = time.monotonic(), stamp_of(self.path)
         if stamp is None:
             self._gone_at = now if self._gone_at is None else self._gone_at
             if self._is_gone or now - self._gone_at < GONE_AFTER_S:
@@ -172,14 +95,6 @@ class FileWatcher:
     def mark_as_read(self) -> None:
         """Forget a change that has not rested yet."""
         self._changed_at = None
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 @dataclass(frozen=True)
@@ -222,8 +137,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _last_opened(course: Course) -> Exercise:
     with open_progress(course) as progress:
-        key = progress.exercise_opened_last()
-    return next((exercise for exercise in course.exercises if exercise.key == key), course.exercises[0])
+        return course.continue_at(progress.exercise_opened_last())
 
 
 class Watcher:
@@ -232,7 +146,14 @@ class Watcher:
     def __init__(self, options: WatchOptions, client: GradingService, *, clears: bool = False) -> None:
         self._options = options
         self._writer = attempt_writer(options.course)
-        self._gradings = Gradings(client, self._writer.recordings)
+        self._client = client
+        self._events: queue.SimpleQueue[tuple[int, GradingEvent | TutorError]] = queue.SimpleQueue()
+        self._gradings = Gradings(
+            self._follow, client.cancel, lambda *event: self._events.put(event), lambda: self._writer.recordings
+        )
+        self._source = ""
+        """The text that is graded, or was graded last."""
+        self._is_grading = False
         self._clears = clears
 
     def watch(self, exercise: Exercise, keyboard: LineReader) -> int:
@@ -245,8 +166,13 @@ class Watcher:
                 return 0
             for change in self._file.poll():
                 self._handle_change(change)
-            for grading, event in self._gradings.new_events():
-                self._handle_event(grading, event)
+            while not self._events.empty():
+                self._handle_event(*self._events.get())
+
+    def _follow(self, request: GradeRequest) -> Iterator[GradingEvent]:
+        """Grade with a progress line. For a thread."""
+        with ProgressLine() as progress:
+            yield from progress.follow(self._client.grade(request))
 
     def _handle_line(self, word: str) -> bool:
         """Do what a typed line says; return False to quit."""
@@ -301,7 +227,9 @@ class Watcher:
                 print(f"{escape_control_chars(self._file.path.name)} is back.", flush=True)
 
     def _stop(self) -> None:
-        if self._gradings.stop():
+        self._gradings.stop()
+        if self._is_grading:
+            self._is_grading = False
             print("  stopped", flush=True)
 
     def _grade(self) -> None:
@@ -314,24 +242,28 @@ class Watcher:
         if options.from_settings:
             print(fitting(f"  {options.from_settings}"), flush=True)
         try:
-            source = options.workspace.read(exercise)
+            self._source = options.workspace.read(exercise)
         except TutorError as error:
             print_error(error)
             self._print_next_steps(None)
             return
         folder, name = str(exercise.folder), self._file.path.name
-        request = GradeRequest(folder, source, name, device=options.device, gpu=options.gpu, gpus=options.gpus)
-        self._gradings.start(request)
+        self._gradings.start(GradeRequest(folder, self._source, name, options.device, options.gpu, options.gpus))
+        self._is_grading = True
 
-    def _handle_event(self, grading: Grading, event: GradingEvent | TutorError) -> None:
+    def _handle_event(self, number: int, event: GradingEvent | TutorError) -> None:
+        if self._gradings.is_over(number):
+            if isinstance(event, GradingFinished):
+                self._gradings.discard(number)
+            return
+        self._is_grading = not isinstance(event, GradingFinished | GradingCancelled | TutorError)
         if isinstance(event, TutorError):
             print_error(event)
             self._print_next_steps(None)
             return
-        source = grading.request.submission
-        show = partial(print_event, event, source, self._exercise.timeline)
+        show = partial(print_event, event, self._source, self._exercise.timeline)
         if isinstance(event, GradingFinished):
-            save_attempt(self._writer, event.report, source, grading.recording, show)
+            save_attempt(self._writer, self._gradings.finished(number, event.report, self._source), show)
             self._print_next_steps(event.report)
         else:
             show()

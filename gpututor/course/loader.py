@@ -33,6 +33,7 @@ from gpututor.course.model import (
     Lesson,
     Limits,
     MutantWaiver,
+    Variant,
     split_hints,
 )
 from gpututor.errors import CourseError
@@ -52,6 +53,10 @@ LIMITS_KEYS = (
     Key("output_kib", "whole", default=Limits().output_kib, least=1, most=1024),
     Key("result_mib", "whole", default=Limits().result_mib, least=1, most=512),
 )
+VARIANT_KEYS = (
+    Key("name", "identifier"),
+    Key("values", "lines", least=2, most=200),
+)
 EXCUSE_KEYS = (Key("change", "line", most=120), Key("reason", "line", most=300))
 EXERCISE_KEYS = (
     Key("title", "line", most=60),
@@ -70,6 +75,7 @@ EXERCISE_KEYS = (
     Key("prerequisites", "lines", default=(), most=60),
     Key("timeline", "line", default="", most=150),
     Key("excused_mutant", "tables", default=(), most=40, keys=EXCUSE_KEYS),
+    Key("variant", "tables", default=(), most=20, keys=VARIANT_KEYS),
 )
 LESSON_KEYS = (
     Key("title", "line", most=60),
@@ -82,6 +88,7 @@ COURSE_KEYS = (
     Key("title", "line", most=60),
     Key("gpututor", "line", default="", most=60),
     Key("for", "choice", default="", choices=("students",)),
+    Key("variant_seed", "line", default="", most=200),
     Key("path", "tables", default=(), most=20, keys=PATH_KEYS),
 )
 
@@ -107,7 +114,7 @@ def version_mistake(wanted: str, version: str = __version__) -> Mistake | None:
             advice = 'Write == or >= or < and a number, with commas between them: gpututor = ">=0.1,<0.2".'
             return Mistake("gpututor", f"expected versions of gpututor, got {wanted!r}", advice)
         is_within = _COMPARISONS[match[1]]
-        if not is_within(_numbers(version), _numbers(match[2])):
+        if not is_within(version_numbers(version), version_numbers(match[2])):
             advice = "Install a version of gpututor in that range; or change this line if the course works with yours."
             return Mistake("gpututor", f"the course needs gpututor {wanted}, and this is {version}", advice)
     return None
@@ -117,7 +124,7 @@ _VERSION_TERM = re.compile(r"\s*(==|>=|<)\s*(\d{1,6}(?:\.\d{1,6})*)\s*", re.ASCI
 _COMPARISONS = {"==": operator.eq, ">=": operator.ge, "<": operator.lt}
 
 
-def _numbers(version: str) -> list[int]:
+def version_numbers(version: str) -> list[int]:
     """Return the numbers at a version's start, without zeros at the end: 0.2, 0.2.0 and 0.2.0rc1 are equal."""
     start = re.match(r"\d+(\.\d+)*", version)
     numbers = [int(number) for number in start[0].split(".")] if start else []
@@ -131,6 +138,9 @@ def exercise_mistakes(values: dict[str, Any]) -> Iterator[Mistake]:
     names = [scenario["name"] for scenario in values.get("scenario", ()) if "name" in scenario]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield Mistake("scenario", f"two scenarios are called {name!r}", "Give each scenario its own name.")
+    names = [variant["name"] for variant in values.get("variant", ()) if "name" in variant]
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        yield Mistake("variant", f"two variants are called {name!r}", "Give each variant its own name.")
     kind, entry = values.get("kind"), values.get("entry")
     if kind in ("function", "script") and values.get("processes"):
         problem = f"a {kind} runs in one process"
@@ -197,7 +207,8 @@ def load_course(folder: Path) -> Course:
     problems += _reference_mistakes(folder, lessons, paths, list(taken))
     once = {problem.title: problem for problem in problems}  # a broken link can count as a file and as a folder
     id, title = about.get("id", ""), about.get("title", "")
-    return Course(folder, lessons, tuple(once.values()), id, title, for_students, paths)
+    seed = about.get("variant_seed") or id
+    return Course(folder, lessons, tuple(once.values()), id, title, for_students, paths, seed)
 
 
 def _reference_mistakes(
@@ -290,6 +301,7 @@ def _read_exercise(
         difficulty=values["difficulty"],
         prerequisites=values["prerequisites"],
         timeline=values["timeline"],
+        variants=tuple(Variant(**variant) for variant in values["variant"]),
     )
 
 

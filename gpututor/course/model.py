@@ -42,6 +42,20 @@ class MutantWaiver:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """A name in the texts of an exercise, in whose place each student has one of several values."""
+
+    name: str
+    """`{name}` in the files is replaced."""
+    values: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """Text that is replaced: `{size}`."""
+        return f"{{{self.name}}}"
+
+
+@dataclass(frozen=True)
 class Exercise:
     """A folder with a task, a starter, inputs, checks, a solution, hints, right variants and wrong solutions."""
 
@@ -76,6 +90,9 @@ class Exercise:
     """Slugs of earlier exercises whose ideas this exercise needs."""
     timeline: str = ""
     """A sentence for learners who have passed: what changed on the timeline."""
+    variants: tuple[Variant, ...] = ()
+    chosen: tuple[tuple[str, str], ...] = ()
+    """Names and values of variants; for the others, the first value counts."""
 
     @property
     def subject(self) -> str:
@@ -127,7 +144,15 @@ class Exercise:
         return tuple(sorted((self.folder / "wrong").glob("*.py")))
 
     def file(self, name: str) -> str:
-        return _read(self.folder / name)
+        """Return the text of a file, with values in the places of variants."""
+        return self.filled(_read(self.folder / name))
+
+    def filled(self, text: str) -> str:
+        """Replace the places of variants by their values."""
+        chosen = dict(self.chosen)
+        for variant in self.variants:
+            text = text.replace(variant.place, chosen.get(variant.name, variant.values[0]))
+        return text
 
 
 def _read(path: Path) -> str:
@@ -200,6 +225,8 @@ class Course:
     for_students: bool = False
     """True for a course without checks and solutions, for students. See `gpututor pack-course`."""
     learning_paths: tuple[LearningPath, ...] = ()
+    seed: str = ""
+    """Text from which the students' variants follow: `variant_seed` in `course.toml`, else the `id`."""
 
     def check_has_checks(self) -> None:
         """Raise `UsageError` for a course without checks."""
@@ -262,6 +289,12 @@ class Course:
         exercises = self.exercises
         position = [other.key for other in exercises].index(exercise.key) + 1
         return exercises[position] if position < len(exercises) else None
+
+    def continue_at(self, key: str | None) -> Exercise:
+        """Return the exercise with this key, else the first. Raises `CourseError` for a course without exercises."""
+        if not self.exercises:
+            raise CourseError(f"{self.folder}: there is no exercise in it", "`gpututor doctor` names what is wrong.")
+        return next((exercise for exercise in self.exercises if exercise.key == key), self.exercises[0])
 
     def find(self, words: str) -> Exercise:
         """Return the exercise by label, slug, key or a path of folder or file. Raises `UsageError` with near names."""

@@ -98,16 +98,12 @@ class Workspace:
         with _errors_converted(path, "written"):
             replace_known(path, _marked_as(path, text), is_known)
 
-    def write_new(self, exercise: Exercise, text: str) -> bool:
-        """Create the learner's file; return False if it exists."""
+    def write_over_any(self, exercise: Exercise, text: str) -> Path | None:
+        """Write the learner's file, even over one that is unreadable; return the backup of that, if any."""
         path = self.path_of(exercise)
         with _errors_converted(path, "written"):
-            return create_atomically(path, text)
-
-    def write_over_any(self, exercise: Exercise, text: str) -> Path:
-        """Replace the learner's file, even if it is unreadable; return its backup."""
-        path = self.path_of(exercise)
-        with _errors_converted(path, "written"):
+            if create_atomically(path, text):
+                return None
             return replace_backed_up(path, _marked_as(path, text), self.backups)
 
     def ensure(self, exercise: Exercise) -> Path:

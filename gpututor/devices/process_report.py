@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,12 +89,9 @@ class Report:
             "memory_bytes": gpus[0].memory.total if gpus else None,
         }
         atexit.register(self.end)
-        os.register_at_fork(after_in_parent=self._forked)
+        # A child that writes no report, such as a worker of a DataLoader.
+        os.register_at_fork(after_in_parent=partial(setattr, self, "_has_forked", True))
         self._began_s = time.perf_counter()
-
-    def _forked(self) -> None:
-        """Note a child that writes no report, such as a worker of a DataLoader."""
-        self._has_forked = True
 
     def failed(self, error: BaseException) -> None:
         """Remember the error that the user sees, in one line."""

@@ -286,14 +286,6 @@ class Recorder:
         file, line = place or self.place()
         return self.trace.add(kind, name, device, file=file, line=line, **details)
 
-    def repeats(self, index: int, earlier: int) -> None:
-        """Record that copy `index` brought the same bytes to the same device as copy `earlier`."""
-        self.trace.set_partner(index, earlier)
-
     def set_times(self, index: int, start: int, end: int) -> None:
         """Record when event `index` ran; -1 is an event that was not recorded."""
         self.trace.set_times(index, start, end)
-
-    def set_traffic(self, index: int, requested: int, moved: int, programs: int) -> None:
-        """Record the bytes that kernel `index` asked for and moved, and the programs of its grid."""
-        self.trace.set_traffic(index, requested, moved, programs)

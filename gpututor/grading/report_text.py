@@ -6,7 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from gpututor.grading.events import CallStarted, GradingEvent, OutputPrinted, ScenarioStarted, TimingProgressed
+from gpututor.grading.events import (
+    CallStarted,
+    GradingEvent,
+    OutputPrinted,
+    ScenarioStarted,
+    TimingProgressed,
+    WaitingForDevice,
+)
 from gpututor.grading.report import Outcome, Report, Status
 
 GLYPHS = dict.fromkeys(Status, "○") | {Status.PASSED: "✓", Status.FAILED: "✗", Status.TOO_SLOW: "✗"}
@@ -149,28 +156,17 @@ class RunProgress:
 
     def hear(self, event: GradingEvent) -> None:
         match event:
+            case WaitingForDevice():
+                self._has_begun = True  # no worker has to be started any more
             case ScenarioStarted(_, _, number, of):
-                self.scenario_started(number, of)
+                self._has_begun, self._machine, self._call, self._pairs = True, (number, of), (0, 0), None
+                self.printed = ""
             case CallStarted(number, of):
-                self.call_began(number, of)
+                self._call = (number, of)
             case OutputPrinted(line):
                 self.printed = line
             case TimingProgressed(_, pairs, most):
-                self.pairs_timed(pairs, most)
-
-    def scenario_started(self, number: int, of: int) -> None:
-        self._has_begun, self._machine, self._call, self._pairs = True, (number, of), (0, 0), None
-        self.printed = ""
-
-    def begun(self) -> None:
-        """Note that no worker has to be started any more."""
-        self._has_begun = True
-
-    def call_began(self, number: int, of: int) -> None:
-        self._call = (number, of)
-
-    def pairs_timed(self, pairs: int, most: int) -> None:
-        self._pairs = (pairs, most)
+                self._pairs = (pairs, most)
 
     @property
     def elapsed_s(self) -> float:

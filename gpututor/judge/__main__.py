@@ -58,7 +58,6 @@ class Server:
         self._cancelled_up_to = -1
 
     def serve(self) -> None:
-        """Serve until the client closes."""
         adopt_orphans()
         threading.Thread(target=self._listen, daemon=True).start()
         if self._keeper >= 0:

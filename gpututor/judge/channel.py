@@ -148,7 +148,6 @@ class Channel:
         return bool(self._buffer)
 
     def drain_printed(self) -> None:
-        """Read what is in the pipe now. Later output is left there: it may never end."""
         with contextlib.suppress(BlockingIOError):
             for _ in range(_PIPE_PIECES):
                 if not (self._printing and self._read_printed()):

@@ -116,7 +116,6 @@ def environment_of(
 
 
 def sha256_of(text: str) -> str:
-    """Return the digest of a submission."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 

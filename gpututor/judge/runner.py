@@ -194,7 +194,6 @@ class Opener:
         return replace(call, opened={(name, how): self._open(call.files[name], how) for name, how in existing})
 
     def close(self) -> None:
-        """Release the worker."""
         worker, self._worker = self._worker, None
         if worker is not None:
             self._pool.release(worker)

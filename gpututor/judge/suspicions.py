@@ -41,7 +41,7 @@ def find_inconsistencies(run: Run, machine: MachineSpec, changed: Iterable[str] 
     """Return sentences for review. `changed`: names of what was replaced, as the worker reports."""
     sentences = [f"{name} was replaced while the submission ran" for name in changed]
     sentences += suspicions_in(review(run.source), all_count=False)
-    calls = [call for calls in run.repeated or tuple((call,) for call in run.calls) for call in calls]
+    calls = [call for calls in run.repetitions for call in calls]
     # Each rank has its own machine and clock.
     ranks = list(zip(*(call.ranks for call in calls), strict=True)) or [tuple(calls)]
     for rank, own in enumerate(ranks):

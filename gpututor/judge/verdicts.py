@@ -48,7 +48,6 @@ def builtin_verdicts(observation: Observation, exercise: Exercise) -> Iterator[V
 
 
 def verdict_of(check: Check, run: Run) -> Verdict:
-    """Return the verdict of a check on a finished run."""
     finding = check.find(run)
     if finding is None and check.timed and run.machine.virtual:
         finding = _unpriced_finding(run)

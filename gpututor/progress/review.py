@@ -199,7 +199,25 @@ def general_rule(mistake: Mistake) -> str:
     return _KINDS.get(mistake.check, mistake.sentence)
 
 
-def lesson_about(mistake: Mistake, course: Course) -> str:
+_NAMED = re.compile(r"\b(\w+)\(|\bname=\"([^\"]+)\"")
+"""Names that `checks.py` calls, and names that the author gave to checks."""
+
+CheckNames = Mapping[str, Sequence[frozenset[str]]]
+"""Names in the checks of each exercise, by the slug of the lesson."""
+
+
+def check_names(course: Course) -> CheckNames:
+    """Read the checks of all exercises, 0.1 ms each."""
+    return {lesson.slug: [_names_in(exercise) for exercise in lesson.exercises] for lesson in course.lessons}
+
+
+def _names_in(exercise: Exercise) -> frozenset[str]:
+    with suppress(CourseError):
+        return frozenset(call or name for call, name in _NAMED.findall(exercise.checks))
+    return frozenset()
+
+
+def lesson_about(mistake: Mistake, names: CheckNames) -> str:
     """Return the slug of the lesson that teaches the rule of a check; empty for built-in checks.
 
     That is the first lesson with the check in half of its exercises, else the lesson with most such exercises. For a
@@ -207,21 +225,14 @@ def lesson_about(mistake: Mistake, course: Course) -> str:
     """
     if mistake.check in OWN_KINDS:
         return ""
-    word = re.compile(rf"\b{re.escape(mistake.check)}\(|\bname=\"{re.escape(mistake.check)}\"")
     uses: dict[str, int] = {}
-    for lesson in course.lessons:
-        uses[lesson.slug] = sum(bool(word.search(_checks(exercise))) for exercise in lesson.exercises)
-        if uses[lesson.slug] >= max(MANY, len(lesson.exercises) / 2):
-            return lesson.slug
+    for slug, exercises in names.items():
+        uses[slug] = sum(mistake.check in exercise for exercise in exercises)
+        if uses[slug] >= max(MANY, len(exercises) / 2):
+            return slug
     if any(uses.values()):
         return max(uses, key=lambda slug: uses[slug])
     return mistake.exercises[0].partition("/")[0]
-
-
-def _checks(exercise: Exercise) -> str:
-    with suppress(CourseError):
-        return exercise.checks
-    return ""
 
 
 def to_remember(lesson_text: str) -> str:

@@ -414,7 +414,6 @@ def work_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iter
 
 
 def copies_to(rows: TraceArrays, device: str) -> Mask:
-    """Return the copies from the host to the device."""
     mask: Mask = rows.from_host & (rows.target == rows.trace.devices.get(device, -1))
     return mask
 

@@ -77,12 +77,10 @@ class TraceArrays:
         return self.finish - self.begin
 
     def of(self, *kinds: Kind) -> Mask:
-        """Return the rows of these kinds."""
         mask: Mask = np.isin(self.kind, [kind.number for kind in kinds])
         return mask
 
     def on(self, device: str) -> Mask:
-        """Return the rows of one device."""
         mask: Mask = self.device == self.trace.devices.get(device, -1)
         return mask
 
@@ -91,11 +89,9 @@ class TraceArrays:
         return self.on(device) & self.of(*WORK)
 
     def on_devices(self) -> Mask:
-        """Return the work of all accelerators."""
         return self.of(*WORK) & ~self.on("cpu")
 
     def on_host(self) -> Mask:
-        """Return the operators on the CPU."""
         return self.on("cpu") & self.of(Kind.KERNEL)
 
     def accelerators(self) -> list[str]:
@@ -109,7 +105,6 @@ class TraceArrays:
         return Place(self.files[int(number) >> 32], line) if line else NOWHERE
 
     def place_at(self, row: Any) -> Place:
-        """Return the place of a row."""
         return self.place_of(self.place[row])
 
     def intervals(self, mask: Mask) -> Intervals:

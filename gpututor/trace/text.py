@@ -68,9 +68,11 @@ def comparison(candidates: Sequence[Candidate], *, modelled: bool = False) -> st
         fits = "-" if gpu.fits is None else "yes" if gpu.fits else "no"
         rows.append((_safe(gpu.name), time, speed, busy, peak, "" if gpu.verdict else memory, fits, gpu.verdict))
     lines = list(table(rows, widest_first=16))
-    for gpu in candidates:
-        if gpu.note:
-            lines += _wrapped(f"{_safe(gpu.name)}: {_safe(gpu.note)}", indent=4, first="  ")
+    notes = [(gpu.name, gpu.note) for gpu in candidates if gpu.note]
+    if len(notes) == len(candidates) > 1 and len({note for _, note in notes}) == 1:
+        notes = [("all", notes[0][1])]
+    for name, note in notes:
+        lines += _wrapped(f"{_safe(name)}: {_safe(note)}", indent=4, first="  ")
     ended = [gpu for gpu in candidates if gpu.time is not None]
     if len(ended) > 1 and all(gpu.launch_bound for gpu in ended):
         lines += _wrapped("mostly launches: this compares the hosts more than the GPUs", indent=4, first="  ")

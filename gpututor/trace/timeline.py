@@ -105,7 +105,6 @@ class Lane:
 
     @property
     def finish(self) -> int:
-        """The end of the last span."""
         return int(self._reached[-1])
 
     def visible(self, begin: int, end: int, columns: int) -> LaneCells:
@@ -185,7 +184,6 @@ class TimelineLayout:
 
     @property
     def events(self) -> int:
-        """Number of spans."""
         return sum(map(len, self.lanes))
 
     def rows(self, lane: Lane) -> TraceArrays:

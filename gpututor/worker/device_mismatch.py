@@ -21,6 +21,7 @@ _MOST_INSIDE = 1000
 """Tensors of a module or a container."""
 _MOST_DEPTH = 8
 _MISSING = object()
+_NAMES = (ast.Name, ast.Attribute)
 
 
 def describe_tensors(error: BaseException, path: Path) -> str:
@@ -39,16 +40,20 @@ def _name_tensors(error: BaseException, path: Path) -> Iterator[str]:
     if last is None:
         return
     frame, lines = last.tb_frame, _lines_of(last)
-    chains: dict[str, None] = {}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Name | ast.Attribute) and _is_inside(node, lines) and (name := _dotted_name(node)):
-            chains[name] = None
-    for name in chains:
-        tensors = islice(_tensors_in(_look_up(name.split("."), frame), _MOST_DEPTH), _MOST_INSIDE)
-        devices = sorted({str(tensor.device)[:_LONGEST_NAME] for tensor in tensors})
-        # Longer names say more: `self` is left out next to `self.mean`.
-        if devices and not any(other.startswith(f"{name}.") for other in chains):
+    nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, _NAMES)]
+    nodes.sort(key=lambda node: (node.lineno, node.col_offset))
+    chains = dict.fromkeys(name for node in nodes if _is_inside(node, lines) and (name := _dotted_name(node)))
+    placed = {name: devices for name in chains if (devices := _devices_of(name, frame))}
+    for name, devices in placed.items():
+        # Longer names say more: `self` is left out next to `self.mean`, but `x` stays next to `x.T`.
+        if not any(other.startswith(f"{name}.") for other in placed):
             yield f"{name} on {' and '.join(devices)}"
+
+
+def _devices_of(name: str, frame: FrameType) -> list[str]:
+    """Return the devices of the tensors that a dotted name leads to; empty if it leads to none."""
+    tensors = islice(_tensors_in(_look_up(name.split("."), frame), _MOST_DEPTH), _MOST_INSIDE)
+    return sorted({str(tensor.device)[:_LONGEST_NAME] for tensor in tensors})
 
 
 _Range = tuple[tuple[int, int], tuple[int, int]]

@@ -169,7 +169,6 @@ class Ranks:
         return [answers[number] for number in range(self._count)]
 
     def end(self) -> None:
-        """Kill all ranks."""
         ranks, self._ranks = self._ranks, []
         for rank in ranks:
             rank.end()

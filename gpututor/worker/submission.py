@@ -128,7 +128,6 @@ def build_function(source: str) -> Build:
 
 
 def run(function: Callable[..., Any], path: Path, *arguments: Any) -> Any:
-    """Call `function`, which runs code of the submission. Raises `SubmissionFailed` for its exceptions."""
     try:
         return function(*arguments)
     except BaseException as error:

@@ -46,8 +46,8 @@ async def test_a_learner_fails_mends_passes_goes_on_and_finds_it_all_again(env: 
         await run_checks(pilot)
         text = screen_text(pilot.app)
         assert "✗ Failed: 1 of 3 checks passed, 1 not run" in text
-        assert "✓ passed   The check called loads holds" in text
-        assert "○ not run  The check called parity holds" in text
+        assert "✓ passed    The check called loads holds" in text
+        assert "○ not run   The check called parity holds" in text
         for words in ("a result on cuda:0", "a result on cpu", "raise NotImplementedError", "pass device=."):
             assert words in text
         await pilot.press("enter")
@@ -477,13 +477,23 @@ async def test_a_crash_saves_the_open_file_and_names_the_log(env: AppEnv, capsys
     assert "Traceback" not in said
 
 
+def refuse(_: FileController) -> None:
+    raise OSError("full")
+
+
 async def test_a_crash_reports_a_file_that_cannot_be_saved(
     env: AppEnv, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: FileController) -> None:
-        raise OSError("full")
-
     monkeypatch.setattr(FileController, "rescue", refuse)
     with pytest.raises(Unforeseen):
         await break_while_typing(env)
     assert "Your last edits could not be saved." in capsys.readouterr().err
+
+
+async def test_a_terminal_that_was_closed_ends_the_app_although_the_disk_is_full(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FileController, "rescue", refuse)
+    assert isinstance(pilot.app, GpututorApp)
+    pilot.app.leave_at_once()
+    await until(pilot, lambda: not pilot.app.is_running, "for the end")

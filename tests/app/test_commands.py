@@ -18,7 +18,6 @@ from gpututor.app.base import BaseApp
 from gpututor.app.classroom.class_screen import ClassScreen
 from gpututor.app.commands import (
     BY_ID,
-    DEVICE_TABS,
     SCREENS,
     WIDGETS,
     Pane,
@@ -171,6 +170,7 @@ def test_in_the_palette_titles_are_unique() -> None:
         assert len(titles) == len(set(titles))
 
 
+DEVICE_TABS = {tab.title: tab.about for tab in TABS}
 OTHER_NAMES = {id: command.palette or () for id, command in BY_ID.items()}
 
 WANTED = {
@@ -263,7 +263,7 @@ async def test_a_tab_of_the_device_screen_is_opened_by_its_name(pilot: Pilot[Non
     screen = pilot.app.screen
     assert isinstance(screen, DeviceScreen)
     await until(pilot, lambda: is_read(screen), "for the tab")
-    assert TABS[screen.tabs.number] == title
+    assert TABS[screen.tabs.number].title == title
 
 
 async def test_it_takes_the_place_of_jump_letters(pilot: Pilot[None]) -> None:

@@ -32,6 +32,18 @@ async def test_the_key_copies_the_report_in_the_results_and_else_the_path(pilot:
     assert "Copied" not in screen_text(pilot.app), "until the next key"
 
 
+async def test_the_screen_of_the_full_report_copies_it_and_says_so(pilot: Pilot[None]) -> None:
+    await run_checks(pilot)
+    await pilot.press("5", "v")
+    await until_shown(pilot, "y copy")
+    await pilot.press("y")
+    report = pilot.app.clipboard
+    assert report.startswith("✗ Failed")
+    for part in ("a result on cpu", "Create it there", "hello"):
+        assert part in report
+    await until_shown(pilot, f"Copied {len(report.splitlines())} lines.")
+
+
 async def test_a_report_from_a_program_cannot_control_the_terminal_that_it_is_pasted_into(env: AppEnv) -> None:
     async with env.start() as pilot:
         await run_checks(pilot)

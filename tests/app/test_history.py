@@ -15,8 +15,8 @@ from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
 from gpututor.app.screens import history
-from gpututor.app.screens.diff import pieces
 from gpututor.app.screens.history import HistoryScreen
+from gpututor.app.widgets.folding import fold
 from gpututor.app.widgets.results import CHANGED
 from gpututor.app.wording import moment
 from gpututor.grading.events import GradeRequest
@@ -305,11 +305,11 @@ async def test_a_lone_surrogate_in_the_editor_does_not_hide_the_last_report(env:
     ],
 )
 def test_a_long_line_is_broken_where_code_would_be(line: str, rows: list[str]) -> None:
-    assert pieces(line, 20) == rows
+    assert [ahead + part.rstrip() for ahead, part in fold(line, 20)] == rows
 
 
 @given(st.text(" ab.,([=1日", max_size=60), st.integers(6, 40))
-def test_pieces_of_a_line_fit_and_nothing_but_blanks_is_lost(line: str, room: int) -> None:
-    wrapped = pieces(line, room)
-    assert all(cell_len(piece) <= room for piece in wrapped)
+def test_parts_of_a_line_fit_and_nothing_but_blanks_is_lost(line: str, room: int) -> None:
+    wrapped = [ahead + part.rstrip() for ahead, part in fold(line, room)]
+    assert all(cell_len(row) <= room for row in wrapped)
     assert re.sub(r"[↪ ]", "", "".join(wrapped)) == line.replace(" ", "")

@@ -99,7 +99,7 @@ async def test_a_letter_on_a_check_puts_the_cursor_on_it(pilot: Pilot[None]) -> 
     await run_checks(pilot)
     await until_shown(pilot, "passed The check called loads holds")
     await jump(pilot)
-    await pilot.press(letter_before(pilot, "✓ passed   The check called loads"))
+    await pilot.press(letter_before(pilot, "✓ passed    The check called loads"))
     first = main_screen(pilot).panes.results.rows[0]
     await until(pilot, lambda: pilot.app.focused is first, "for the check")
     assert isinstance(first, CheckRow)

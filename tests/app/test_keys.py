@@ -10,6 +10,7 @@ from gpututor.paths import settings_file
 from gpututor.settings import SettingsFile
 from tests.support.apps import AppEnv, main_screen, until, until_shown, write
 from tests.support.screens import screen_text
+from tests.support.tiny_course import RIGHT
 
 
 async def test_a_command_has_the_keys_of_the_settings_everywhere(env: AppEnv) -> None:
@@ -33,6 +34,23 @@ async def test_a_command_has_the_keys_of_the_settings_everywhere(env: AppEnv) ->
         await until_shown(pilot, "B ^e Save your file and run the checks.")
         await pilot.press("escape", "ctrl+p", *"run")
         await until_shown(pilot, "B ^e")
+
+
+async def test_sentences_name_the_keys_of_the_settings(env: AppEnv) -> None:
+    write('[keys]\nrun = "B"\ndevice = "U"\nhint = ["H", "ctrl+e"]\nsolution = "Z"\nnext = "N"\nattempts = "A"\n')
+    async with env.start((100, 30)) as pilot:
+        await pilot.press("X")
+        await until_shown(pilot, "no trace to export yet: B runs the checks.")
+        await pilot.press("H")
+        await until_shown(pilot, "H (or ^e) shows the next one.")
+        await pilot.press("Z")
+        await until_shown(pilot, "first: H")
+        env.file().write_text(RIGHT)
+        await pilot.press("escape", "B")
+        await until_shown(pilot, "Z compares with the solution; N opens 1.2 Twice 2.")
+        await until_shown(pilot, "U shows what it did.")
+        await pilot.press("x")
+        await until_shown(pilot, "A, then b.")
 
 
 async def test_a_change_of_the_keys_applies_at_once_and_back(env: AppEnv) -> None:

@@ -120,3 +120,29 @@ async def test_a_run_that_starts_by_itself_shows_its_results_below_the_code(env:
         await until_shown(pilot, "a result on cpu")
         assert screen.panes.current is Pane.CODE
         assert "Task" in screen_text(pilot.app)
+
+
+@pytest.mark.parametrize("size", [(100, 30), (140, 40), (180, 45)], ids=str)
+@pytest.mark.parametrize("ran", [False, True], ids=["new", "ran"])
+async def test_no_pane_moves_after_the_first_paint(
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], ran: bool
+) -> None:
+    if ran:
+        async with env.start() as pilot:
+            await run_checks(pilot)
+    places: list[dict[str | None, object]] = []
+    come = MainScreen._after_first_paint
+
+    def regions(screen: MainScreen) -> dict[str | None, object]:
+        panes = screen.query("#reader, #results, #editor, #editor-place, #course")
+        return {(pane.id or "").removesuffix("-place"): pane.region for pane in panes}
+
+    async def note(screen: MainScreen) -> None:
+        places.append(regions(screen))
+        await come(screen)
+
+    monkeypatch.setattr(MainScreen, "_after_first_paint", note)
+    async with env.start(size) as pilot:
+        await settle(pilot)
+        assert places == [regions(main_screen(pilot))]
+        assert {"editor", "results", "reader"} <= places[0].keys()

@@ -13,14 +13,15 @@ from gpututor import checks
 from gpututor.app.commands import Pane
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.devices import DevicesScreen
-from gpututor.app.screens.diff import CONTINUED, DiffDialog, diff_lines
+from gpututor.app.screens.diff import DiffDialog, diff_lines
 from gpututor.app.screens.progress import ProgressScreen, progress_overview
 from gpututor.app.screens.welcome import Finished, FinishedScreen
+from gpututor.app.widgets.folding import FOLD
 from gpututor.course.loader import load_course
 from gpututor.grading.report import Status
 from gpututor.judge.verdicts import BUILTIN_CHECKS
 from gpututor.paths import builtin_course
-from gpututor.progress.review import Mistake, general_rule, lesson_about, to_remember
+from gpututor.progress.review import Mistake, check_names, general_rule, lesson_about, to_remember
 from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import assert_golden, screen_lines, screen_text
@@ -46,8 +47,8 @@ async def test_a_long_line_of_a_comparison_is_never_cut_without_a_mark(env: AppE
     words = " ".join(f"word{number}" for number in range(40))
     async with env.start() as pilot:
         pilot.app.push_screen(DiffDialog("Two", f"x\n{words}\n", "x\n", ("mine", "theirs")))
-        await until_shown(pilot, CONTINUED.strip())
-        text = re.sub(rf"│|- {CONTINUED}", "", screen_text(pilot.app))
+        await until_shown(pilot, FOLD.strip())
+        text = re.sub(rf"│|- {FOLD}", "", screen_text(pilot.app))
         assert words in " ".join(text.split()), "no word is broken"
         await pilot.resize_terminal(140, 40)
         await until_shown(pilot, "word0 word1 word2 word3 word4 word5 word6 word7 word8 word9 word10 word11")
@@ -205,10 +206,10 @@ def test_each_lesson_of_the_course_says_what_to_remember() -> None:
 
 
 def test_kinds_of_checks_belong_to_the_lessons_that_teach_them() -> None:
-    course = load_course(builtin_course())
+    names = check_names(load_course(builtin_course()))
 
     def about(check: str) -> str:
-        return lesson_about(Mistake(check, "", 1, ("somewhere/else",)), course)
+        return lesson_about(Mistake(check, "", 1, ("somewhere/else",)), names)
 
     assert about("transfers") == "tensors_on_the_device"
     assert about("syncs") == "measure_it"
@@ -303,7 +304,7 @@ async def test_a_repetition_starts_from_the_starter_and_a_quick_pass_ends_it(
     await run_checks(pilot)
     assert progress_overview(env.course, screen.learner.progress).repeats == ()
     await pilot.press("w", "2")
-    await until_shown(pilot, "○ Nothing: you passed everything")
+    await until_shown(pilot, "○ Nothing: what you passed took few tries")
 
 
 async def test_progress_that_cannot_be_read_is_told(pilot: Pilot[None], screen: MainScreen) -> None:

@@ -9,14 +9,15 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from gpututor.app.commands import ABOUT, COMMANDS, WIDGETS, Pane, help_keys
+from gpututor.app.commands import COMMANDS, WIDGETS, Pane, help_keys
 from gpututor.app.main.screen import MainScreen
+from gpututor.app.screens.help import ABOUT
 from gpututor.app.wording import reflowed
 from gpututor.course.loader import load_course
 from gpututor.paths import builtin_course
 from gpututor.progress.overview import State, filter_rows, lesson_rows
 from gpututor.progress.store import ExerciseProgress
-from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, edit, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_lines, screen_text
 from tests.support.tiny_course import RIGHT, write_course
@@ -318,6 +319,18 @@ async def test_the_app_reopens_the_last_exercise_pane_and_line(env: AppEnv) -> N
         assert main_screen(pilot).panes.current is Pane.LESSON
 
 
+async def test_a_learner_who_comes_back_reads_how_far_they_are(env: AppEnv) -> None:
+    async with env.start() as pilot:
+        assert "Welcome back" not in screen_text(pilot.app)
+        await edit(pilot, RIGHT)
+        await run_checks(pilot)
+        await until_shown(pilot, "✓ Passed")
+        main_screen(pilot).attempts.writer.wait(20)
+        await pilot.press("ctrl+q")
+    async with env.start() as pilot:
+        await until_shown(pilot, f"Welcome back: 1 of {len(env.course.exercises)} exercises passed.")
+
+
 @pytest.mark.long
 async def test_the_cursor_that_was_left_is_in_sight(env: AppEnv) -> None:
     env.file().write_text("".join(f"line_{number} = 0\n" for number in range(300)))
@@ -463,5 +476,7 @@ async def test_next_after_a_lesson_is_its_exercise(pilot: Pilot[None], screen: M
 
 
 def test_before_it_is_drawn_markdown_stands_as_plain_text() -> None:
-    text = "# Two\n\nOne\n`line` **now**.\n\n- a\n  b\n- c\n\n    code(\n    )\n\n1. first\n   too\n2. second"
-    assert reflowed(text) == "Two\n\nOne line now.\n\n• a b\n• c\n\n    code(\n    )\n\n1. first too\n2. second"
+    text = "# Two\n\nOne\n`line` **now**.\n\n- a\n  b\n- c\n\n    code(\n      2)\n\n1. first\n   too\n2. second"
+    assert reflowed(text) == "Two\n\nOne line now.\n\n• a b\n• c\n\n code(\n   2)\n\n1. first too\n2. second"
+    links = "*Lesson 1:* [Meet the `device`](../lesson.md), 2 * 3 * 4"
+    assert reflowed(links) == "Lesson 1: Meet the device, 2 * 3 * 4"

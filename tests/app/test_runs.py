@@ -20,11 +20,19 @@ from gpututor.app.widgets.output import DETAIL_LINES, LongText, bounded, printed
 from gpututor.app.widgets.results import CHANGED
 from gpututor.classroom.packing import write_student_course
 from gpututor.course.loader import load_course
-from gpututor.grading.events import GradeRequest, GradingEvent, OutputPrinted, WaitingForDevice
+from gpututor.grading.events import (
+    CallStarted,
+    GradeRequest,
+    GradingEvent,
+    OutputPrinted,
+    ScenarioStarted,
+    TimingProgressed,
+    WaitingForDevice,
+)
 from gpututor.grading.report import Outcome, Report, RunSummary, Status
 from gpututor.grading.report_text import RunProgress
 from gpututor.paths import settings_file
-from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, edit, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_text
 from tests.support.scripted_client import BROKEN, ScriptedClient, failure, report, verdict
@@ -89,6 +97,7 @@ async def test_a_run_of_an_exercise_that_was_left_is_recorded_but_not_shown(env:
         await pilot.press("r")
         await until(pilot, lambda: "loads" in screen_text(pilot.app), "for the first check")
         await pilot.press("n", "5")
+        await until_shown(pilot, "1.1 is still running. Esc stops it.")
         env.client.holds = False
         env.client.released.set()
         await until(pilot, lambda: not screen.running, "for the end")
@@ -167,7 +176,7 @@ async def test_a_failure_is_shown_with_the_headline_however_many_checks_come_bef
         text = screen_text(pilot.app)
         assert f"✗ Failed: {before} of {before + 1} checks passed" in text[:400]
         assert "On cuda:0, virtual T4 (modelled)" in text[:400]
-        assert "✗ failed   The check called placement holds" in text
+        assert "✗ failed    The check called placement holds" in text
 
 
 async def test_a_pass_says_what_changed_on_the_timeline(env: AppEnv) -> None:
@@ -286,21 +295,21 @@ async def test_a_long_run_tells_how_long_and_where_it_is(env: AppEnv, monkeypatc
         results = main_screen(pilot).panes.results
         await pilot.press("r")
         await until(pilot, lambda: len(results.rows) == 1, "for the first check")
-        assert "Running. Esc stops it." in screen_text(pilot.app)
+        assert "Esc stops it." in screen_text(pilot.app)
         now = [0.0]
         progress = RunProgress(lambda: now[0], limit_s=10.0)
         monkeypatch.setattr(results, "_progress", progress)
         now[0] = 2.5
         await until_shown(pilot, "Loading PyTorch, 2 s. Esc stops it.")
-        progress.scenario_started(1, 1)
+        progress.hear(ScenarioStarted("", "", 1, 1))
         now[0] = 4.5
         await until_shown(pilot, "Running for 4 s, limit 10 s. Esc stops it.")
-        progress.scenario_started(2, 3)
-        progress.call_began(1, 4)
+        progress.hear(ScenarioStarted("", "", 2, 3))
+        progress.hear(CallStarted(1, 4))
         now[0] = 65.5
         await until_shown(pilot, "Running for 1 min 05 s, limit 10 s per machine. Esc stops it.")
         await until_shown(pilot, "machine 2 of 3, call 1 of 4")
-        progress.pairs_timed(12, 200)
+        progress.hear(TimingProgressed("", 12, 200))
         await until_shown(pilot, "machine 2 of 3, timing pair 12 of at most 200")
 
 
@@ -314,7 +323,7 @@ async def test_the_status_shows_time_limit_and_newest_line_in_any_pane(
         await pilot.press("r", "3")
         await until(pilot, lambda: len(screen.panes.results.rows) == 1, "for the first check")
         await until_shown(pilot, "COMMAND Running for 0 s, limit 10 s")
-        screen.runs.follow(screen.runs.grader.run, OutputPrinted("[red]epoch 3[/] \x1b[2J"))
+        screen.runs.follow(screen.runs.gradings.newest, OutputPrinted("[red]epoch 3[/] \x1b[2J"))
         await until_shown(pilot, "limit 10 s · [red]epoch 3[/] \\x1b[2J")
         await pilot.press("escape")
         await until_shown(pilot, "COMMAND Stopped")
@@ -334,6 +343,17 @@ async def test_a_failure_after_an_outside_save_comes_forward_unless_the_learner_
         wanted = Pane.CODE if typing else Pane.RESULTS
         await until(pilot, lambda: screen.panes.current is wanted, "for the pane")
         assert pilot.app.focused is screen.panes.editor or not typing
+
+
+async def test_a_failure_after_a_save_of_the_app_comes_forward_once_the_editor_is_left(env: AppEnv) -> None:
+    (env.folder / "home" / "config").mkdir(parents=True)
+    settings_file().write_text('auto_run = "saved"\n')
+    async with env.start() as pilot:
+        screen = main_screen(pilot)
+        await edit(pilot, "def twice(number):\n    return number\n")
+        await pilot.press("escape")
+        await until(pilot, lambda: screen.panes.results.report is not None, "for the report")
+        await until(pilot, lambda: screen.panes.current is Pane.RESULTS, "for the results")
 
 
 @pytest.mark.parametrize("auto_run", ["other editor", "saved"])
@@ -367,7 +387,7 @@ async def test_a_stop_is_shown_before_the_judge_answers(env: AppEnv) -> None:
         await until_shown(pilot, "Stopped. Nothing was recorded.")
         env.client.holds = False
         env.client.released.set()  # the judge had its report ready: it came too late
-        await until(pilot, lambda: screen.runs._parts == {}, "for the late report")
+        await until(pilot, lambda: screen.runs.gradings._parts == {}, "for the late report")
         assert "Stopped. Nothing was recorded." in screen_text(pilot.app)
         assert screen.learner.progress.attempts(screen.exercise.key) == []
         assert list(screen.attempts.recordings.folder.iterdir()) == []

@@ -13,7 +13,7 @@ from gpututor.app.commands import Pane
 from gpututor.app.trace_view.comparison import baselines_of, line_pairs, pair_of, why_not
 from gpututor.app.trace_view.lines_tab import LinesTab
 from gpututor.app.trace_view.memory_tab import MemoryTab
-from gpututor.app.trace_view.model import LoadedCall, OtherAttempt, ProcessFigures, RunView, first_view
+from gpututor.app.trace_view.model import LoadedCall, Other, ProcessFigures, RunView, first_view
 from gpututor.app.trace_view.times_tab import TimeBar, all_bars, limit_of, nanoseconds, times_lines
 from gpututor.checks.model import Spread, Timing
 from gpututor.checks.speed import describe_limit
@@ -151,7 +151,14 @@ async def test_times_are_compared_with_baseline_best_and_previous(timed: AppEnv)
         await run(pilot, timed, SOURCE_OF_THREE)
         await see(pilot, "times")
         text = screen_text(pilot.app)
-        for words in ("this attempt (2)", "baseline.py", "best, attempt 1", "allowed", "the floor", "modelled"):
+        for words in (
+            "this attempt (2)",
+            "baseline.py",
+            "best, the one before, attempt 1",
+            "allowed",
+            "the floor",
+            "modelled",
+        ):
             assert words in text, words
         assert "computing" in text
 
@@ -243,7 +250,7 @@ def test_other_attempts_with_other_inputs_are_told_apart(tmp_path: Path) -> None
     view, other = view_of(tmp_path), view_of(tmp_path, factor=2)
     (call,) = other.recording.runs[0].calls
     moved = replace(other.recording, runs=(replace(other.run, calls=(replace(call, words="with number=9"),)),))
-    view = replace(view, others=(OtherAttempt("best", other.recording), OtherAttempt("before", moved)))
+    view = replace(view, others=(Other("best", "1", other), Other("before", "2", replace(other, recording=moved))))
     bars = roles(view)
     assert bars["best"].note == "0.50 × baseline.py"
     assert bars["before"].note == "0.50 × baseline.py, with other inputs"
@@ -251,7 +258,7 @@ def test_other_attempts_with_other_inputs_are_told_apart(tmp_path: Path) -> None
 
 def test_modelled_and_measured_times_are_never_on_one_scale(tmp_path: Path) -> None:
     view, real = view_of(tmp_path), view_of(tmp_path, factor=3, device="cuda:0, NVIDIA H200")
-    view = replace(view, others=(OtherAttempt("best", real.recording),))
+    view = replace(view, others=(Other("best", "1", real),))
     assert "best" not in roles(view)
     assert all_bars(real)[0].heading == "The call, measured"
     assert all_bars(view)[0].heading == "The call, modelled"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
@@ -133,6 +134,16 @@ CASES = [
     ("a|bc d", "viwd", "| d"),
     ("ab|c", "vohd", "|a"),
     ("|ab", f"d{ESC}x", "|b"),
+    ("|a.bc", f"vf{ESC}ld", "|bc"),
+    # What is not offered does nothing, and takes the keys that Vim would take.
+    ("|abc", '"ayyp', "abc\n|abc"),
+    ("|abc", "maqax", "|bc"),
+    ("|abc", "yypdapx", "abc\n|bc"),
+    ("|abc", "d'ax", "|bc"),
+    ("|abc", "vrxd", "|bc"),
+    ("|abc", "r\rx", "|bc"),
+    ("a\n|b", ":0\r", "|a\nb"),
+    ("|ab", f"x{'9' * 5000}u", "|ab"),
 ]
 
 
@@ -200,6 +211,67 @@ async def test_find_is_the_find_bar_and_n_goes_on_after_it_is_closed(env: AppEnv
             await settle(pilot)
             places.append(editor.cursor_location[0])
         assert places == [2, 3, 0, 3], places
+        await pilot.press("v", "n")
+        await settle(pilot)
+        assert (editor.cursor_location[0], editor.mode) == (0, Mode.NORMAL)
+
+
+async def test_a_repetition_inserts_only_text_that_was_typed_in_one_place(pilot: Pilot[None]) -> None:
+    editor = await edit(pilot)
+    play(editor, "|one\ntwo\nsix", "ix")
+    editor.move_cursor((2, 3))
+    assert editor.vim is not None
+    for key in ("escape", "."):
+        editor.vim.handle(key, key)
+    assert editor.text == "xone\ntwo\nsix"
+
+
+async def test_a_text_that_became_shorter_ends_no_selection_in_an_error(pilot: Pilot[None]) -> None:
+    editor = await edit(pilot)
+    play(editor, "|one\ntwo\nsix", "Vjj")
+    editor.replace_all("one")
+    assert editor.vim is not None
+    for key in "kd":
+        editor.vim.handle(key, key)
+    assert editor.text == ""
+
+
+async def test_keys_with_ctrl_move_where_they_would_delete(env: AppEnv) -> None:
+    write("vim = true\n")
+    async with env.start() as pilot:
+        editor = await edit(pilot, "line\n" * 50)
+        await pilot.press("ctrl+d", "ctrl+w")
+        row = editor.cursor_location[0]
+        await pilot.press("ctrl+u")
+        assert (editor.text, editor.cursor_location[0], row) == ("line\n" * 50, 0, max(1, editor.size.height // 2))
+
+
+async def test_redo_reaches_no_editor_behind_a_dialog(env: AppEnv) -> None:
+    write("vim = true\n")
+    async with env.start() as pilot:
+        editor = await edit(pilot, "abc\n")
+        await pilot.press("x", "u", "f1", "ctrl+r")
+        await settle(pilot)
+        assert editor.text == "abc\n"
+
+
+async def test_a_key_with_alt_does_what_it_is_bound_to_in_normal_mode(env: AppEnv) -> None:
+    write("vim = true\n")
+    async with env.start() as pilot:
+        editor = await edit(pilot, "abc\n")
+        pilot.app.post_message(events.Key("alt+a", "a"))
+        await until(pilot, lambda: editor.selected_text == "abc\n", "for the whole text")
+        assert main_screen(pilot).panes.current is Pane.CODE
+
+
+async def test_a_text_that_is_read_only_cannot_be_changed(env: AppEnv) -> None:
+    write("vim = true\n")
+    async with env.start() as pilot:
+        editor = await edit(pilot, "abc\n")
+        editor.read_only = True
+        await pilot.press("x", "o", "escape")
+        await settle(pilot)
+        assert editor.text == "abc\n"
 
 
 async def test_esc_and_the_command_after_it_may_arrive_together(env: AppEnv) -> None:

@@ -78,6 +78,19 @@ async def test_the_attempt_runs_on_each_model_in_one_table(env: AppEnv) -> None:
         assert len(screen.attempts.recordings.ids()) == 1
 
 
+async def test_a_run_without_work_on_the_gpu_says_why_there_are_no_times(env: AppEnv) -> None:
+    async with env.start() as pilot:
+        asked = await ask(pilot, env)
+        env.client.traces = lambda request: [Trace()]
+        asked.query_one(Input).value = "T4"
+        await pilot.press("enter")
+        await until_shown(pilot, "T4: nothing ran on the GPU, so there are no times")
+        assert rows(pilot)["T4"][:3] == ["-", "-", "-"]
+        asked.query_one(Input).value = "T4, H100"
+        await pilot.press("enter")
+        await until_shown(pilot, "all: nothing ran on the GPU")
+
+
 async def test_rows_come_one_by_one_until_escape_stops(env: AppEnv) -> None:
     async with env.start() as pilot:
         asked = await ask(pilot, env)

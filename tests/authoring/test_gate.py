@@ -11,7 +11,7 @@ from gpututor.authoring import pool
 from gpututor.authoring.lint import named_check
 from gpututor.authoring.pool import Job, JudgePool, do_all
 from gpututor.authoring.trials import first_trial, trials_on
-from gpututor.authoring.verify import Listener, Subject, Verifier, example_problems, targets_of
+from gpututor.authoring.verify import Subject, Verifier, example_problems, targets_of
 from gpututor.course.loader import load_course
 from tests.support.skeletons import Change, run_gate, skeleton, titles
 
@@ -209,7 +209,8 @@ def test_on_another_gpu_right_code_must_pass_and_wrong_code_must_fail(tmp_path: 
     lines: list[str] = []
     gate = Verifier(
         targets_of(tmp_path, ()),
-        Listener(lambda subject, what: lines.append(what), lambda subject: None),
+        lambda subject, what: lines.append(what),
+        lambda subject: None,
         with_mutants=False,
         models=("T4", "H100"),
     )

@@ -133,8 +133,8 @@ def test_numbers_and_harmless_platform_cells_stay() -> None:
 def test_the_wide_table_has_a_row_for_each_student() -> None:
     assert rows(wide(book())) == [
         [*WIDE, EXERCISE, OTHER],
-        ["ada", "Ada Lovelace", "ada@example.org", "", "4.7", "4.7", "9", "0", "", "2.7", "2"],
-        ["grace", "Grace Hopper", "grace@example.org", "", "open", "1", "9", "1", "", "open", "0"],
+        ["ada", "Ada Lovelace", "ada@example.org", "", "4.7", "4.7", "9", "0", "0", "", "2.7", "2"],
+        ["grace", "Grace Hopper", "grace@example.org", "", "open", "1", "9", "1", "0", "", "open", "0"],
     ]
 
 

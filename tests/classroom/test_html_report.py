@@ -22,7 +22,8 @@ from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.exports.html import page
 from gpututor.classroom.gradebook.model import Gradebook, Timing
 from gpututor.classroom.html_report import sections
-from gpututor.classroom.html_report.sections import distribution, strip
+from gpututor.classroom.html_report.sections import distribution
+from gpututor.classroom.html_report.times import strip
 from gpututor.classroom.rules import ExerciseRules, Rules
 from gpututor.classroom.submissions import Student, Unmatched
 from gpututor.grading.report import RunSummary, Status

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpututor.classroom.feedback import student_view
 from gpututor.classroom.gradebook.build import gradebook_of
 from gpututor.classroom.gradebook.marking import GradedAttempt
 from gpututor.classroom.gradebook.model import Mark, MarkStatus
@@ -170,6 +171,38 @@ def test_the_rules_choose_the_best_or_the_last_attempt() -> None:
     assert mark(*reports, rules=Rules(attempts="last")).points == 1
     equal = mark(points(3, 4), points(3, 4))
     assert equal.counted is equal.attempts[0]
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected", "words"),
+    [
+        (Rules(max_attempts=2), 3, "Attempt 2 of 4 counts: the best of the first 2, which may count."),
+        (Rules(max_attempts=2, attempts="last"), 3, "Attempt 2 of 4 counts: the last of the first 2, which may count."),
+        (Rules(max_attempts=1), 1, "Attempt 1 of 4 counts: the best of the first 1, which may count."),
+        (Rules(max_attempts=4), 5, "Attempt 3 of 4 counts: the best."),
+        (Rules(attempts="last"), 4, "Attempt 4 of 4 counts: the last."),
+        (replace(own(max_attempts=3), max_attempts=1), 5, "Attempt 3 of 4 counts: the best of the first 3"),
+    ],
+)
+def test_only_the_first_attempts_may_count(rules: Rules, expected: int, words: str) -> None:
+    kims = mark(*(points(earned, 5) for earned in (1, 3, 5, 4)), rules=rules)
+    assert (kims.status, kims.points) == (MarkStatus.FINAL, expected)
+    assert kims.reason.startswith(words)
+    book = gradebook([Upload("kim", points(earned, 5)) for earned in (1, 3, 5, 4)], rules)
+    assert words in " ".join(student_view(book.students[0].marks[0], book.exercises[0], rules).notes)
+
+
+def test_the_platforms_numbers_limit_attempts() -> None:
+    files = [Upload("kim", points(4, 4))]
+    handed_in = replace(gradebook(files).class_.handed_in[0], attempt=3)
+    class_ = replace(gradebook(files).class_, handed_in=(handed_in,))
+    graded = {handed_in: GradedAttempt(None, points(4, 4))}
+    assert gradebook_of(class_, graded, Rules(max_attempts=3), {}).students[0].points == 4
+    book = gradebook_of(class_, graded, Rules(max_attempts=2), {})
+    kims = book.students[0].marks[0]
+    assert (kims.status, kims.mark, kims.points) == (MarkStatus.OPEN, None, 0)
+    assert "Only the first 2 attempts count" in kims.reason
+    assert any("max_attempts" in notice.title and "kim" in notice.title for notice in book.notices)
 
 
 def test_a_mark_is_open_while_an_attempt_could_still_become_better() -> None:

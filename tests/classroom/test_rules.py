@@ -128,6 +128,10 @@ def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
         ("[[extension]]\nhours = 1", 1, "extension[0].student", "one line"),
         ("late = 3", 1, "late", "[late]"),
         ("scale = nan", 1, "scale", "nan"),
+        ("\nslip_days = 2", 2, "slip_days", "per_cent"),
+        ("slip_days = 1.5", 1, "slip_days", "whole number"),
+        ("max_attempts = 0", 1, "max_attempts", "from 1"),
+        ("leaderboard = 1", 1, "leaderboard", "true or false"),
     ],
 )
 def test_a_mistake_is_reported_with_line_and_key(tmp_path: Path, text: str, line: int, key: str, named: str) -> None:

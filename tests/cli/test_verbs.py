@@ -21,6 +21,7 @@ from gpututor.course.model import MAX_SUBMISSION_BYTES, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import UsageError
 from gpututor.grading.report import Outcome
+from gpututor.progress.attempt_writer import FinishedRun
 from gpututor.progress.store import ProgressStore
 from tests.support.classes import report_of
 from tests.support.command_line import Call, Terminal
@@ -383,7 +384,7 @@ def test_an_attempt_that_cannot_be_saved_is_saved_at_the_next_start(
     progress.mkdir(parents=True)
     report = report_of("lesson_1/twice_1_1", Outcome.FAILED)
 
-    save_attempt(attempt_writer(course), report, "mine = 1\n", None, lambda: print("shown"))
+    save_attempt(attempt_writer(course), FinishedRun(report, "mine = 1\n"), lambda: print("shown"))
 
     printed = capsys.readouterr()
     assert printed.out == "shown\n"
@@ -404,3 +405,10 @@ def test_only_an_empty_progress_file_is_mentioned(tmp_path: Path) -> None:
     assert str(empty) in notice(empty)
     assert notice(empty) == ""
     assert not any(tmp_path.glob("*.damaged-*"))
+
+
+def test_watch_says_that_a_course_has_no_exercise(gpututor: Call, course_folder: Path) -> None:
+    for manifest in course_folder.glob("*/*/exercise.toml"):
+        manifest.unlink()
+    said = gpututor("watch")
+    assert (said.code, "there is no exercise in it" in said.err) == (2, True), said

@@ -95,6 +95,8 @@ def twice(number):
     [
         ("return Scaler('cpu').scale(x)", 14, "x on cuda:0, self.mean on cpu"),
         ("return Scaler('cuda').scale(x)", 14, "self.layer on cpu, x on cuda:0"),
+        ("return x @ torch.ones(4, 3).T", 23, "x on cuda:0"),
+        ("w = torch.ones(4, 3); return x.float() @ w.T", 23, "x on cuda:0, w on cpu"),
         ("y = [x, torch.ones(2, 3)]; return torch.cat(y)", 23, "y on cpu and cuda:0"),
     ],
 )

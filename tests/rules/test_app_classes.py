@@ -11,7 +11,7 @@ from textual.dom import DOMNode
 
 import gpututor.app
 
-BASES = {"BaseApp", "BaseScreen", "BaseModal", "ListTab", "CodeArea"}
+BASES = {"BaseApp", "BaseScreen", "BaseModal", "ListTab", "CodeArea", "OptionRows"}
 """Documented bases; each inherits from a library's class alone."""
 
 

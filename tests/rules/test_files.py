@@ -12,8 +12,6 @@ from tests.support import ROOT
 
 LARGEST, SMALLEST = 510, 60
 """Lines of a module."""
-LARGER = {"gpututor.app.commands": 600}
-"""Tables with a row for each feature."""
 SOURCES = {".md", ".py", ".toml"}
 """Endings of an exercise's files."""
 
@@ -26,7 +24,7 @@ def modules() -> dict[str, str]:
 
 def test_no_module_is_too_long() -> None:
     lengths = {name: len(text.splitlines()) for name, text in modules().items()}
-    assert {name: lines for name, lines in lengths.items() if lines > LARGER.get(name, LARGEST)} == {}
+    assert {name: lines for name, lines in lengths.items() if lines > LARGEST} == {}
 
 
 def test_a_short_module_is_an_entry_point_a_contract_or_shared() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpututor.authoring.scaffold import make_exercise
-from gpututor.authoring.verify import Listener, Subject, Verifier, targets_of
+from gpututor.authoring.verify import Subject, Verifier, targets_of
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,12 @@ def run_gate(
 ) -> dict[str, Subject]:
     """Run the author's gate; return its subjects by name, and append its messages to `log`."""
     lines = [] if log is None else log
-    listener = Listener(lambda subject, what: lines.append(what), lambda subject: lines.append(f"end {subject.name}"))
-    gate = Verifier(targets_of(course, words), listener, with_mutants=with_mutants)
+    gate = Verifier(
+        targets_of(course, words),
+        lambda subject, what: lines.append(what),
+        lambda subject: lines.append(f"end {subject.name}"),
+        with_mutants=with_mutants,
+    )
     gate.run(stations)
     return {subject.name.rpartition(" ")[2]: subject for subject in gate.subjects}
 

@@ -15,7 +15,6 @@ from textual.containers import Container
 from gpututor.app.classroom.class_table import Cell, ClassTable, attempt_words, mark_words, points_of, title_of
 from gpututor.app.classroom.regrade_client import RegradeClient
 from gpututor.app.commands import bar, screen_bindings
-from gpututor.app.main.runs import Grader
 from gpututor.app.messages import GradingProgressed, LineChosen
 from gpututor.app.runtime import in_thread
 from gpututor.app.screens.base import Answer, BaseScreen, QuestionDialog, error_dialog
@@ -34,6 +33,7 @@ from gpututor.grading.journal import GradingKey
 from gpututor.grading.recording import Recording
 from gpututor.grading.report import Report
 from gpututor.grading.report_text import outcome_line
+from gpututor.progress.gradings import Gradings
 
 _BREAKPOINTS = [(0, "-below"), (110, "-beside")]
 """Widths from which the text is below the report, or to its right."""
@@ -77,7 +77,11 @@ class SubmissionScreen(BaseScreen[bool]):
         self._about = PlainText("", id="submission-about")
         self._news = PlainText("", id="submission-news")
         self._keys = KeyBar(id="submission-keys")
-        self._grader = Grader(grading.client, self.post_message)
+        self._gradings = Gradings(
+            grading.client.grade,
+            grading.client.cancel,
+            lambda number, event: self.post_message(GradingProgressed(number, event)),
+        )
         self._doing: Literal["", "record", "grade", "take"] = ""
         self._number = 0
         """Number of the last grading that was started."""
@@ -277,7 +281,7 @@ class SubmissionScreen(BaseScreen[bool]):
     def _start_grading(self, number: int, request: GradeRequest, part: Path | None) -> None:
         if number == self._number and self._doing:
             self._part = part
-            self._grader.start(request)
+            self._gradings.start(request)
         else:
             self.grading.recordings.discard(part)
 
@@ -297,7 +301,7 @@ class SubmissionScreen(BaseScreen[bool]):
     @on(GradingProgressed)
     def _follow(self, message: GradingProgressed) -> None:
         message.stop()
-        if not self._doing or self._grader.is_over(message.run):
+        if not self._doing or self._gradings.is_over(message.run):
             return
         match message.event:
             case WaitingForDevice(device):
@@ -365,7 +369,7 @@ class SubmissionScreen(BaseScreen[bool]):
         if self._doing == "take":
             self.is_busy()
         elif self._doing:
-            self._grader.cancel()
+            self._gradings.stop()
             self._end("Stopped.")
         else:
             self.dismiss(self._changed)

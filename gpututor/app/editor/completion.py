@@ -21,6 +21,7 @@ from textual.content import Content
 from textual.geometry import Offset
 from textual.widget import Widget
 
+from gpututor.app.editor.python_text import Location
 from gpututor.app.themes import CHOSEN
 from gpututor.paths import cache_folder
 from gpututor.processes import kill_tree, python_module
@@ -30,8 +31,6 @@ MOST_ROWS = 8
 MOST_CELLS = 40
 _FRAME = 2
 """Cells of the frame, in both directions."""
-
-Location = tuple[int, int]
 
 
 class CompletionList(Widget, can_focus=False):

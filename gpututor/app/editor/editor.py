@@ -25,15 +25,11 @@ class Editor(CodeArea):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("shift+tab", "dedent", "Dedent", show=False),
-        Binding("ctrl+underscore,f11", "toggle_comment", "Comment", show=False),
         Binding("home", "smart_home", "Line start", show=False),
         Binding("ctrl+home", "text_start", "Text start", show=False),
         Binding("ctrl+end", "text_end", "Text end", show=False),
         Binding("ctrl+shift+home", "text_start(True)", "Select to text start", show=False),
         Binding("ctrl+shift+end", "text_end(True)", "Select to text end", show=False),
-        Binding("alt+up", "move_lines_up", "Lines up", show=False),
-        Binding("alt+down", "move_lines_down", "Lines down", show=False),
-        Binding("alt+shift+down,shift+alt+down", "duplicate_lines", "Duplicate", show=False),
         # Most terminals send for Alt+f and Alt+b what Textual takes for ctrl+right and ctrl+left; some name these keys.
         Binding("alt+f,alt+right", "cursor_word_right", "Word right", show=False),
         Binding("alt+b", "cursor_word_left", "Word left", show=False),
@@ -115,7 +111,7 @@ class Editor(CodeArea):
 
     async def on_key(self, event: events.Key) -> None:
         is_done = self.completions.is_open and self._complete(event.key)
-        if not is_done and self.vim is not None:
+        if not is_done and self.vim is not None and not self.read_only:
             is_done = self.vim.handle(event.key, event.character)
             if event.key == "escape":  # which the screen may get, but the text area would move the focus
                 event.prevent_default()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,10 +20,9 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
+from gpututor.app.editor.python_text import Location, Places
 from gpututor.app.widgets.base import PlainText
 
-Location = tuple[int, int]
-"""Row and column, from 0."""
 Match = tuple[Location, Location]
 """Start of a match, and the place behind its end."""
 
@@ -66,19 +64,18 @@ def find_all(needle: Needle, text: str) -> list[Match]:
     """Return all matches that are not empty. Raises `BadPattern`, also if the search takes too long."""
     if not needle.text:
         return []
-    place = _Places(text)
+    places = Places(text)
     with _limited():
         matches = (match.span() for match in needle.pattern.finditer(text) if match[0])
-        return [(place.of(start), place.of(end)) for start, end in islice(matches, MOST_MATCHES)]
+        return [(places.location(start), places.location(end)) for start, end in islice(matches, MOST_MATCHES)]
 
 
 def replacement(needle: Needle, text: str, match: Match, by: str) -> str:
     r"""Return the text to put in place of a match. For a regular expression, `\1` in `by` is its first group."""
     if not needle.regex:
         return by
-    place = _Places(text)
     with _limited():
-        again = needle.pattern.match(text, place.offset(match[0]))
+        again = needle.pattern.match(text, Places(text).offset(match[0]))
     return _expanded(again, by) if again else by
 
 
@@ -103,20 +100,6 @@ def _expanded(match: re.Match[str], by: str) -> str:
         return match.expand(by)
     except (re.error, IndexError) as error:
         raise BadPattern(f"Not a replacement: {error}") from error
-
-
-class _Places:
-    """Conversion of offsets in a text to rows and columns, and back."""
-
-    def __init__(self, text: str) -> None:
-        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
-
-    def of(self, offset: int) -> Location:
-        row = bisect_right(self._starts, offset) - 1
-        return row, offset - self._starts[row]
-
-    def offset(self, location: Location) -> int:
-        return self._starts[location[0]] + location[1]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -82,6 +83,21 @@ def _kind(token: str) -> str:
 
 Location = tuple[int, int]
 """Row and column, from 0."""
+
+
+class Places:
+    """Conversion of offsets in a text to rows and columns, and back."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def location(self, offset: int) -> Location:
+        row = bisect_right(self._starts, offset) - 1
+        return row, offset - self._starts[row]
+
+    def offset(self, location: Location) -> int:
+        return self._starts[location[0]] + location[1]
+
 
 PARTNERS = {")": "(", "]": "[", "}": "{"}
 _BRACKET = re.compile(r"[()\[\]{}]")

@@ -11,17 +11,8 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
 from gpututor.app.editor import python_text
-from gpututor.app.editor.vim_motions import (
-    FINDS,
-    Incomplete,
-    Location,
-    Target,
-    indent,
-    inner_word,
-    location,
-    offset,
-    target,
-)
+from gpututor.app.editor.python_text import Location, Places
+from gpututor.app.editor.vim_motions import FINDS, Incomplete, Target, indent, inner_word, target
 
 
 class Mode(StrEnum):
@@ -49,8 +40,12 @@ _NAMES = {
     "enter": "+", "delete": "x",
 }  # fmt: skip
 """Characters that mean the same as a key without a character."""
+_HALF_PAGE = {"ctrl+d": "j", "ctrl+u": "k"}
 _OPERATORS = "dcy<>"
-_INDENT = 4
+_WITH_ANOTHER_KEY = "\"m'`@qzZ[]"
+"""Commands that are not offered. Vim reads another key after each, which does nothing here either."""
+_MOST_TIMES = 9999
+"""Highest count: a longer repetition would never end."""
 
 
 class Vim:
@@ -70,6 +65,8 @@ class Vim:
         self._last_change: tuple[str, str] = ("", "")
         """Keys of the last change, and the text that was inserted then."""
         self._inserting_from: Location = (0, 0)
+        self._text_before = ""
+        """The text when the INSERT mode began."""
         self._changing = ""
         """Keys of the change that the INSERT mode belongs to."""
 
@@ -88,12 +85,17 @@ class Vim:
         if self._keys[:1] == ":":
             self._extend_command_line(key, letter)
             return True
-        if self._keys[-1:] not in ("f", "F", "t", "T", "r"):
+        if key in _HALF_PAGE:
+            self._keys, letter = "", f"{max(1, self._area.size.height // 2)}{_HALF_PAGE[key]}"
+        elif self._keys[-1:] not in ("f", "F", "t", "T", "r"):
             letter = _NAMES.get(key, letter)
         if not letter:
-            return key == "tab"  # which would insert spaces
+            waited, self._keys = bool(self._keys), ""
+            return key in ("tab", "ctrl+w") or (waited and key in _NAMES)  # which would edit the text
         if self.mode is Mode.NORMAL and not self._keys:
             self._cursor = self._area.cursor_location  # the mouse or another program may have moved it
+        last = len(self._lines) - 1  # another program may have made the text shorter
+        self._anchor, self._cursor = ((min(row, last), column) for row, column in (self._anchor, self._cursor))
         self._keys += letter
         try:
             self._run(self._keys)
@@ -113,12 +115,12 @@ class Vim:
             return
         number, self._keys = self._keys[1:], ""
         if number.isdecimal() and self.mode is Mode.NORMAL:
-            self._run(f"{number}G")
+            self._run(f"{number.lstrip('0') or 1}G")
             self._clamp()
 
     def escape(self) -> bool:
         """Go back to NORMAL mode, or drop an incomplete command; return False if there is nothing to leave."""
-        if self.mode is Mode.NORMAL:
+        if self.mode is Mode.NORMAL or (self.mode is not Mode.INSERT and _count(self._keys)[1]):
             waited, self._keys = bool(self._keys), ""
             return waited
         if self.mode is Mode.INSERT:
@@ -148,6 +150,10 @@ class Vim:
         times, letter = count or 1, rest[0]
         if letter == ":" and not count:
             raise Incomplete
+        if letter in _WITH_ANOTHER_KEY:
+            if len(rest) < 2:
+                raise Incomplete
+            return
         if self.mode is not Mode.NORMAL and self._run_on_selection(rest, times):
             return
         if letter in _SAME and self.mode is Mode.NORMAL:
@@ -168,10 +174,9 @@ class Vim:
             self._history(self._area.undo, times)
         elif letter == ".":
             self._repeat(times)
-        elif letter == "/":
-            self._find(0)
-        elif letter in "nN":
-            self._find(1 if letter == "n" else -1)
+        elif letter in "/nN":
+            self.escape()  # from VISUAL mode
+            self._find({"/": 0, "n": 1, "N": -1}[letter])
         elif (there := self._target(rest, count)) is not None:
             self._go(there.to)
 
@@ -190,7 +195,7 @@ class Vim:
             self._area.move_cursor(self._cursor)
         elif letter == "o":
             self._anchor, self._cursor = self._cursor, self._anchor
-        elif rest == "i":
+        elif rest in ("i", "a", "r"):
             raise Incomplete
         elif rest == "iw":
             self._anchor, (row, column) = inner_word(self._cursor, self._lines[self._cursor[0]])
@@ -209,7 +214,7 @@ class Vim:
     def _operate_on(self, operator: str, keys: str, count: int, all_keys: str) -> None:
         """Run an operator on the text of a motion, of lines or of a word. Raises `Incomplete`."""
         again, rest = _count(keys)
-        if not rest or rest == "i":
+        if len(rest) < 2 and rest in f"ia{_WITH_ANOTHER_KEY}":
             raise Incomplete
         count = (count or 1) * (again or 1) if count or again else 0
         row = self._cursor[0]
@@ -250,7 +255,11 @@ class Vim:
         lines = self._lines
         end = (last, min(span.end[1], len(lines[last])))
         if operator in "<>":
-            self._shift(first, last, times if operator == ">" else -times)
+            shifted = list(lines[first : last + 1])
+            for _ in range(times):
+                shifted = (python_text.indented if operator == ">" else python_text.dedented)(shifted)
+            self._edit("\n".join(shifted), (first, 0), (last, len(lines[last])))
+            self._go((first, indent(self._lines[first])))
             return
         text = "\n".join(lines[first : last + 1]) if is_lines else self._area.get_text_range(span.start, end)
         self._register = (text, is_lines)
@@ -271,16 +280,6 @@ class Vim:
             self._edit("", (above, len(lines[above]) if first else 0), (last, len(lines[last])))
             self._go((above, indent(self._lines[above])))
 
-    def _shift(self, first: int, last: int, by: int) -> None:
-        def shifted(line: str) -> str:
-            if by > 0:
-                return " " * _INDENT * by + line if line else line
-            return line[min(indent(line), -_INDENT * by) :]
-
-        lines = self._lines
-        self._edit("\n".join(map(shifted, lines[first : last + 1])), (first, 0), (last, len(lines[last])))
-        self._go((first, indent(self._lines[first])))
-
     def _put(self, *, before: bool, times: int) -> None:
         text, is_lines = self._register
         row, column = self._cursor
@@ -296,8 +295,7 @@ class Vim:
         else:
             at = (row, column if before else min(column + 1, len(line)))
             self._edit(text * times, at, at)
-            end = offset(at, self._lines) + len(text) * times - 1
-            self._go(at if "\n" in text else location(end, self._lines))
+            self._go(at if "\n" in text else (row, at[1] + len(text) * times - 1))
 
     def _replace(self, character: str, times: int, keys: str) -> None:
         if not character:
@@ -332,13 +330,17 @@ class Vim:
 
     def _start_inserting(self, keys: str) -> None:
         self._changing, self._inserting_from = keys, self._area.cursor_location
+        self._text_before = self._area.text
         self._switch(Mode.INSERT)
 
     def _end_insert(self) -> None:
-        cursor = self._area.cursor_location
-        typed = self._area.get_text_range(self._inserting_from, cursor) if cursor > self._inserting_from else ""
+        start, cursor, before = self._inserting_from, self._area.cursor_location, self._text_before
+        typed = self._area.get_text_range(start, cursor) if cursor > start else ""
         if self._changing:
-            self._last_change = (self._changing, typed)
+            at = Places(before).offset(start)
+            # Else the cursor was moved meanwhile, or a line was indented anew.
+            is_one_piece = self._area.text == before[:at] + typed + before[at:]
+            self._last_change = (self._changing, typed if is_one_piece else "")
         self._area.history.checkpoint()
         self._area.move_cursor((cursor[0], max(0, cursor[1] - 1)))
 
@@ -389,4 +391,4 @@ class Vim:
 def _count(keys: str) -> tuple[int, str]:
     """Return the number before a command, 0 without one, and the rest."""
     match = re.match(r"[1-9]\d*", keys)
-    return (int(match[0]), keys[match.end() :]) if match else (0, keys)
+    return (min(int(match[0][:9]), _MOST_TIMES), keys[match.end() :]) if match else (0, keys)

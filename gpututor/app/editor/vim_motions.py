@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-Location = tuple[int, int]
-"""Row and column, from 0."""
+from gpututor.app.editor.python_text import Location, Places
 
 FINDS = "fFtT"
 _WORD = re.compile(r"\w+|[^\w\s]+|^$", re.MULTILINE)
@@ -77,22 +76,10 @@ def indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def offset(location: Location, lines: Sequence[str]) -> int:
-    """Return the number of characters before a place."""
-    return sum(len(line) + 1 for line in lines[: location[0]]) + location[1]
-
-
-def location(offset: int, lines: Sequence[str]) -> Location:
-    """Return the place that has so many characters before it."""
-    row = 0
-    while row < len(lines) - 1 and offset > len(lines[row]):
-        offset -= len(lines[row]) + 1
-        row += 1
-    return row, offset
-
-
 def _by_words(letter: str, times: int, cursor: Location, lines: Sequence[str]) -> Target:
-    text, at = "\n".join(lines), offset(cursor, lines)
+    text = "\n".join(lines)
+    known = Places(text)
+    at = known.offset(cursor)
     words = list(_WORD.finditer(text))
     match letter:
         case "w":
@@ -101,7 +88,7 @@ def _by_words(letter: str, times: int, cursor: Location, lines: Sequence[str]) -
             places, end = [word.end() - 1 for word in words if word.end() - 1 > at and word[0]], max(0, len(text) - 1)
         case _:
             places, end = [word.start() for word in reversed(words) if word.start() < at], 0
-    return Target(location(places[times - 1] if times <= len(places) else end, lines), included=letter == "e")
+    return Target(known.location(places[times - 1] if times <= len(places) else end), included=letter == "e")
 
 
 def _found_in_line(keys: str, times: int, cursor: Location, line: str, last_find: str) -> Target | None:

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from gpututor.app.screens.history import Chosen
     from gpututor.app.screens.trace import DeviceAnswer, DeviceScreen
     from gpututor.app.screens.what_if import WhatIfScreen
-    from gpututor.app.trace_view.comparison import Other
-    from gpututor.app.trace_view.model import OtherAttempt, RunView
+    from gpututor.app.trace_view.model import Other, RunView
     from gpututor.course.model import Exercise
     from gpututor.grading.recording import Recording
     from gpututor.progress.recordings import Recordings, StoredAttempt
@@ -39,11 +38,10 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 _CONTENTS = "when each kernel and copy ran, what the host waited for, and which of your lines caused it."
-NOTHING_RUN = (
+_NOTHING_RUN = (
     "Nothing has been run yet.\n\nr saves your file and runs the checks. Then this screen shows what the device did:"
     f" {_CONTENTS}"
 )
-RUNNING = f"A run is under way.\n\nWhen it has ended, d shows what the device did: {_CONTENTS}"
 
 
 class AttemptController:
@@ -133,6 +131,13 @@ class AttemptController:
         self.writer.wait_for_attempts(BRIEFLY_S)
         return self.from_progress(partial(self._host.learner.progress.latest, self._host.exercise.key), None)
 
+    @property
+    def has_any(self) -> bool:
+        """True if an attempt at the exercise is stored."""
+        ids = partial(self._host.learner.progress.ids, self._host.exercise.key, newest=1)
+        newest: list[int] = self.from_progress(ids, [])
+        return bool(newest)
+
     def _ids(self) -> list[int]:
         self.writer.wait_for_attempts(BRIEFLY_S)
         return self.from_progress(partial(self._host.learner.progress.ids, self._host.exercise.key), [])
@@ -180,7 +185,8 @@ class AttemptController:
             case "compare":
                 view = await asyncio.to_thread(self._view_of, attempt)
                 if view is None:
-                    news = f"Attempt {attempt.number} has no trace. V compares the newest attempt."
+                    key = self._host.letter_of("compare")
+                    news = f"Attempt {attempt.number} has no trace. {key} compares the newest attempt."
                     self._host.status.show_answer(news)
                 else:
                     self._compare(attempt, view)
@@ -279,12 +285,13 @@ class AttemptController:
         """Keep the view for the device screen, and offer it."""
         self._last_view = (attempt.id, view)
         if attempt.report.exercise == self._host.exercise.key and not self._host.running:
-            self._host.panes.results.offer("d shows what it did.")
+            self._host.panes.results.offer(f"{self._host.letter_of('show_device')} shows what it did.")
 
     def _view_of(self, attempt: Attempt) -> RunView | None:
         """Return a view that knows other attempts; None if there is no recording. For a thread: it reads files."""
         view = self._single_view(attempt)
-        return view and replace(view, others=self._others(attempt))
+        others = self._other_attempts(view) if view is not None else ()
+        return view and replace(view, others=tuple(other for other in others if other.is_best_or_before))
 
     def _single_view(self, attempt: Attempt) -> RunView | None:
         from gpututor.app.trace_view.model import first_view
@@ -303,25 +310,6 @@ class AttemptController:
         )
         return view and replace(view, verdicts=attempt.report.verdicts, outcome=outcome_line(attempt.report))
 
-    def _others(self, attempt: Attempt) -> tuple[OtherAttempt, ...]:
-        """Read the recordings of the best attempt and the one before, if there are any."""
-        from gpututor.app.trace_view.model import OtherAttempt
-
-        progress, key = self._host.learner.progress, attempt.report.exercise
-        try:
-            best = progress.best(key)
-            before = next(iter(progress.attempts(key, newest=1, before=attempt.id)), None)
-        except ProgressError:
-            return ()
-        others = []
-        if best is not None and best.id != attempt.id:
-            also = ", the one before" if before is not None and before.id == best.id else ""
-            others.append((f"best, attempt {best.number}{also}", best))
-        if before is not None and (best is None or before.id != best.id):
-            others.append((f"before, attempt {before.number}", before))
-        read = [(words, self._recording(other.id)) for words, other in others]
-        return tuple(OtherAttempt(words, recording) for words, recording in read if recording is not None)
-
     async def show_device(self, tab: int = 0) -> None:
         """Show what the device did in the newest attempt; `tab` counts from 0."""
         await self._show_device_of(self.latest(), tab)
@@ -329,7 +317,9 @@ class AttemptController:
     async def _show_device_of(self, attempt: Attempt | None, tab: int = 0) -> None:
         running = self._host.running
         if attempt is None:
-            screen = self._device_screen(None, RUNNING if running else NOTHING_RUN)
+            key = self._host.letter_of("show_device")
+            under_way = f"A run is under way.\n\nWhen it has ended, {key} shows what the device did: {_CONTENTS}"
+            screen = self._device_screen(None, under_way if running else _NOTHING_RUN)
         else:
             if self._last_view is not None and self._last_view[0] == attempt.id:
                 view: RunView | None = self._last_view[1]
@@ -343,7 +333,7 @@ class AttemptController:
     def _device_screen(self, view: RunView | None, nothing: str) -> DeviceScreen:
         from gpututor.app.screens.trace import DeviceScreen, Tools
 
-        tools = Tools(self._exports, self._others_to_compare, self.save_screen, self._what_if)
+        tools = Tools(self._export_view, self._others_to_compare, self.save_screen, self._what_if)
         return DeviceScreen(view, nothing, tools, running=self._host.running)
 
     def _exercise_of(self, view: RunView) -> Exercise:
@@ -367,15 +357,21 @@ class AttemptController:
     # Comparisons
 
     def _others_to_compare(self, view: RunView) -> tuple[Other, ...]:
-        """Read the best attempt, the one before, the rest, newest first; then the baselines. For a thread."""
-        from gpututor.app.trace_view.comparison import Other, baselines_of
+        """Read the other attempts, then the baselines. For a thread."""
+        from gpututor.app.trace_view.comparison import baselines_of
+
+        return (*self._other_attempts(view), *baselines_of(view))
+
+    def _other_attempts(self, view: RunView) -> list[Other]:
+        """Read the best attempt, the one before, and the rest, newest first. For a thread."""
+        from gpututor.app.trace_view.model import Other
 
         progress, key = self._host.learner.progress, self._exercise_of(view).key
         try:
             best = progress.best(key)
             attempts = [each for each in self._recorded(progress.ids(key)) if each.number != view.attempt]
         except ProgressError:
-            return tuple(baselines_of(view))
+            return []
         best_id = best.id if best is not None else None
         before = next((attempt for attempt in attempts if attempt.number < view.attempt), None)
         attempts.sort(key=lambda each: (each.id != best_id, each is not before, -each.number))
@@ -386,7 +382,7 @@ class AttemptController:
                 which = "best, " if attempt.id == best_id else ""
                 which += "the one before, " if attempt is before else ""
                 others.append(Other(f"{which}attempt {attempt.number}", f"attempt {attempt.number}", other))
-        return (*others, *baselines_of(view))
+        return others
 
     def _recorded(self, ids: Iterable[int]) -> Iterator[Attempt]:
         """Read the attempts that have a recording. Raises `ProgressError`."""
@@ -444,25 +440,27 @@ class AttemptController:
         attempt = self.latest()
         view = await asyncio.to_thread(self._view_of, attempt) if attempt is not None else None
         if view is None:
-            self._host.status.show_answer("There is no trace to export yet: r runs the checks.")
+            key = self._host.letter_of("run_checks")
+            self._host.status.show_answer(f"There is no trace to export yet: {key} runs the checks.")
             return
-        self._host.status.show_news("Writing the trace …")
-        in_thread(self._export, partial(self._save_trace, view), self._host.status.show_news)
+        self._export_view(view, self._host.status.show_news)
 
-    def _save_trace(self, view: RunView) -> Path:
+    def _export_view(self, view: RunView, show: Callable[[str], object]) -> None:
         from gpututor.app.screens.trace import export_trace
-        from gpututor.app.trace_view.model import load
 
-        return export_trace(self._exports, load(view))
+        show("Writing the trace …")
+        in_thread(
+            self._export, partial(export_trace, self._exports, view), show, ". Open it in https://ui.perfetto.dev"
+        )
 
-    def _export(self, write: Callable[[], Path], show: Callable[[str], object]) -> None:
+    def _export(self, write: Callable[[], Path], show: Callable[[str], object], advice: str = "") -> None:
         try:
             path = write()
         except TutorError as error:
             self._host.call_later(show, "Nothing was written.")
             self._host.call_later(self._host.show_error, error)
         else:
-            self._host.call_later(show, f"Written: {self._exports.name}/{path.name}")
+            self._host.call_later(show, f"Written: {self._exports.name}/{path.name}{advice}")
 
 
 def why_nothing(attempt: Attempt) -> str:

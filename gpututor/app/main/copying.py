@@ -6,9 +6,9 @@ import shlex
 
 from gpututor.app.commands import Pane
 from gpututor.app.main.host import Host
+from gpututor.app.widgets.output import Section, as_text
 from gpututor.course.workspace import find_workspace
 from gpututor.paths import builtin_course
-from gpututor.text import escape_control_chars
 
 COPIES = {
     "Copy the report": ("copy_report", "The full report of the results, as text."),
@@ -37,9 +37,7 @@ class CopyController:
         if not sections:
             self._host.status.show_answer("There are no results yet.")
             return
-        parts = ["\n".join(filter(None, section)) for section in sections]
-        text = "\n\n".join([f"{exercise.label} {exercise.title}", *parts])
-        self._copy(escape_control_chars(text))
+        self._copy(as_text([Section(f"{exercise.label} {exercise.title}", ""), *sections]))
 
     def copy_path(self) -> None:
         self._copy(str(self._host.learner.workspace.path_of(self._host.exercise)))

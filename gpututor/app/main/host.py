@@ -81,6 +81,10 @@ class Host(Protocol):
         """Return the name of a command's first key that works everywhere."""
         ...
 
+    def letter_of(self, command: str) -> str:
+        """Return the name of a command's first key outside the editor."""
+        ...
+
     def file_loaded(self, *, again: bool = False) -> None:
         """Update what depends on the file's text; `again`: another program changed the text of the open file."""
 

@@ -42,7 +42,8 @@ class LearningController:
         hints = self._host.exercise.hints
         used = min(self._hints_used, len(hints))
         self.all_hints_used = used == len(hints)
-        rest = "*These are all the hints.*" if self.all_hints_used else "*`h` (or `F7`) shows the next one.*"
+        keys = f"`{self._host.letter_of('show_hints')}` (or `{self._host.key_of('show_hints')}`)"
+        rest = "*These are all the hints.*" if self.all_hints_used else f"*{keys} shows the next one.*"
         shown = "\n\n".join(hints[:used])
         return f"# Hints: {used} of {len(hints)}\n\n{shown}\n\n{rest}\n"
 
@@ -67,7 +68,8 @@ class LearningController:
 
         question = QuestionDialog(
             "See the solution before you have passed?",
-            "You can still run your own afterwards. Hints may help first: h shows them one by one.",
+            f"You can still run your own afterwards. Hints may help first: {self._host.letter_of('show_hints')} shows"
+            " them one by one.",
             (Answer("yes", "y", "Yes, show it"), Answer("no", "n", "Not yet")),
         )
         self._host.push(question, lambda answer: self._show_diff(before_a_pass=True) if answer == "yes" else None)
@@ -126,7 +128,8 @@ class LearningController:
             return
         from gpututor.app.screens.base import Answer, QuestionDialog
 
-        advice = " To get back a version that you ran: a, then b." if self._attempts.latest() is not None else ""
+        key = self._host.letter_of("show_history")
+        advice = f" To get back a version that you ran: {key}, then b." if self._attempts.latest() is not None else ""
         question = QuestionDialog(
             f"Start {self._host.exercise.label} {self._host.exercise.title} again?",
             f"Your file becomes the starter again. Your text is saved in .backups in your folder.{advice}",

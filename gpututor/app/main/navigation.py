@@ -98,7 +98,8 @@ class Navigator:
         self.show_pane(pane)
         self._host.show_file_state()
         if self._host.learner.workspace.newer_starter(exercise):
-            self._host.status.show_news("There is a newer starter. x loads it and backs up your file.")
+            key = self._host.letter_of("reset")
+            self._host.status.show_news(f"There is a newer starter. {key} loads it and backs up your file.")
         return True
 
     def read_lesson(self, lesson: Lesson) -> None:

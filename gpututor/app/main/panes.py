@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from gpututor.app.commands import Pane
-from gpututor.app.widgets.base import restyle
+from gpututor.app.widgets.base import PlainText, restyle
 from gpututor.app.widgets.course_list import CoursePane
 from gpututor.app.widgets.reader import Reader
 from gpututor.app.widgets.results import Results
@@ -47,6 +47,8 @@ class Panes(Horizontal):
         self.course = CoursePane(id="course")
         self.reader = Reader(id="reader")
         self.results = Results(id="results")
+        self._editor_place = PlainText("", id="editor-place")
+        """An empty pane instead of the editor until it is there: the results keep their place."""
         self.current = Pane.TASK
         self.reading = Pane.TASK
         """The pane whose text the reader shows."""
@@ -55,9 +57,11 @@ class Panes(Horizontal):
 
     def compose(self) -> ComposeResult:
         self.results.border_title = "Results"
+        self._editor_place.border_title = "Code"
         yield self.course
         yield self.reader
         with Vertical(id="work"):
+            yield self._editor_place
             yield self.results
 
     def update_node_styles(self, animate: bool = True) -> None:
@@ -89,7 +93,9 @@ class Panes(Horizontal):
     async def add_editor(self) -> None:
         """Put the editor in its place. A text area costs 40 ms, so this comes after the first paint."""
         if not self.editor.is_attached:
-            await self.query_one("#work").mount(self.editor, before=self.results)
+            with self.app.batch_update():
+                await self.query_one("#work").mount(self.editor, before=self.results)
+                await self._editor_place.remove()
 
     def show(self, pane: Pane, *, focus: bool = True) -> None:
         self.current = pane

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-from textual.message import Message
 
 from gpututor.app.commands import Pane
 from gpututor.app.main.attempts import AttemptController
@@ -18,86 +14,23 @@ from gpututor.app.main.host import Host
 from gpututor.app.messages import GradingProgressed
 from gpututor.app.runtime import in_thread, write_log
 from gpututor.app.wording import planned_device, sentence
-from gpututor.errors import GradingError, TutorError, UsageError
+from gpututor.errors import TutorError, UsageError
 from gpututor.grading.events import (
     CheckFinished,
     GradeRequest,
     GradingCancelled,
     GradingEvent,
     GradingFinished,
-    ScenarioStarted,
     TimingProgressed,
     WaitingForDevice,
 )
 from gpututor.grading.report import Outcome, Report
 from gpututor.grading.report_text import outcome_line, timeline_line
-from gpututor.progress.attempt_writer import FinishedRun
+from gpututor.progress.gradings import Gradings
 
 if TYPE_CHECKING:
     from gpututor.grading.client import GradingService
     from gpututor.hardware.inventory import Inventory
-
-
-class Grader:
-    """Runs one submission at a time in daemon threads. A run's number identifies its messages."""
-
-    def __init__(self, client: GradingService, post: Callable[[Message], object]) -> None:
-        self._client = client
-        self._post = post
-        self.run = 0
-        """Number of the newest run."""
-        self._stopped = 0
-        """Number of the newest run that the learner stopped."""
-        self._turn = threading.Lock()
-
-    def warm(self) -> None:
-        """Start the judge while the learner reads."""
-        in_thread(self._warm)
-
-    def _warm(self) -> None:
-        # A run meets the same error again, and shows its dialog.
-        with contextlib.suppress(TutorError):
-            self._client.warm()
-
-    def start(self, request: GradeRequest) -> int:
-        self.run += 1
-        in_thread(self._follow, self.run, request)
-        return self.run
-
-    def cancel(self) -> None:
-        """Stop the run. The client only writes a line to the judge, so this does not wait."""
-        self._stopped = self.run
-        self._client.cancel()
-
-    def is_over(self, run: int) -> bool:
-        """Return True if a run was stopped, or a newer one has begun."""
-        return run < self.run or run <= self._stopped
-
-    def _follow(self, run: int, request: GradeRequest) -> None:
-        self._client.cancel()  # an earlier run: only the newer text counts
-        with self._turn:
-            self._grade(run, request)
-
-    def _grade(self, run: int, request: GradeRequest) -> None:
-        if self.is_over(run):
-            self._post(GradingProgressed(run, GradingCancelled()))
-            return
-        try:
-            for event in self._client.grade(request):
-                self._post(GradingProgressed(run, event))
-                if isinstance(event, GradingFinished | GradingCancelled):
-                    return
-                if self.is_over(run):
-                    # Stopped just before the client began, when a cancel finds nothing to end.
-                    self._client.cancel()
-            error: TutorError = GradingError("The grader ended without a report.", "Run again.")
-        except TutorError as known:
-            error = known
-        except Exception as unknown:
-            write_log(unknown)
-            title = f"The grader stopped in an unexpected way: {unknown!r}"
-            error = GradingError(title, "Run again. Your file is not at fault.")
-        self._post(GradingProgressed(run, error))
 
 
 class RunController:
@@ -107,10 +40,15 @@ class RunController:
         self._host = host
         self._files = files
         self._attempts = attempts
-        self.grader = Grader(client, host.post_message)
+        self._client = client
+        self.gradings = Gradings(
+            client.grade,
+            client.cancel,
+            lambda run, event: host.post_message(GradingProgressed(run, event)),
+            lambda: attempts.recordings,
+            write_log,
+        )
         self.running = False
-        self._parts: dict[int, Path | None] = {}
-        """Pending recordings of the runs."""
         self._graded = 0
         """Number of the newest run that was graded."""
         self._submitted, self._submitted_for = "", host.exercise
@@ -119,10 +57,19 @@ class RunController:
         """The editor's text when it was last considered for an automatic run."""
         self._others_text = ""
         """The newest text that another program wrote."""
-        self._is_others = False
-        """True if the newest run started by itself, on a text that another program wrote."""
+        self._is_quiet = False
+        """True if the newest run started by itself."""
 
     # Starting and stopping
+
+    def warm(self) -> None:
+        """Start the judge while the learner reads."""
+        in_thread(self._warm)
+
+    def _warm(self) -> None:
+        # A run meets the same error again, and shows its dialog.
+        with contextlib.suppress(TutorError):
+            self._client.warm()
 
     def run_checks(self, *, quietly: bool = False) -> None:
         """Save, and grade what was saved. `quietly`: an automatic run, which leaves the learner where they are."""
@@ -140,7 +87,7 @@ class RunController:
         """Grade the editor's text. The client stops an earlier run."""
         host = self._host
         self._submitted, self._submitted_for = host.editor_text, host.exercise
-        self._is_others = quietly and self._submitted == self._others_text
+        self._is_quiet = quietly
         host.panes.results.begin(self._submitted, host.exercise.limits.wall_s)
         host.panes.run_begins()
         self._set_running(True)
@@ -148,24 +95,14 @@ class RunController:
         if not quietly:
             host.show_pane(Pane.RESULTS)
         settings = host.learner.settings.now
-        part = self._attempts.recordings.create_pending()
-        run = self.grader.start(
-            GradeRequest(
-                str(host.exercise.folder),
-                self._submitted,
-                host.learner.workspace.path_of(host.exercise).name,
-                device=settings.device,
-                gpu=settings.requested_gpu,
-                recording_folder=None if part is None else str(part),
-            )
-        )
-        self._parts[run] = part
+        folder, name = str(host.exercise.folder), host.learner.workspace.path_of(host.exercise).name
+        self.gradings.start(GradeRequest(folder, self._submitted, name, settings.device, settings.requested_gpu))
 
     def stop(self) -> None:
         """Stop the run. It is over for the learner at once, whatever the judge still has to tidy up."""
-        if self._graded == self.grader.run:
+        if self._graded == self.gradings.newest:
             return  # there is nothing left to stop
-        self.grader.cancel()
+        self.gradings.stop()
         self._set_running(False)
         self._host.status.show_news("Stopped")
         if self._is_for_open_exercise:
@@ -192,36 +129,27 @@ class RunController:
             case GradingFinished(report):
                 self._end(run, report)
             case GradingCancelled():
-                self._discard_recording(run)
-                if run == self.grader.run and self.running:  # not by the learner
+                if run == self.gradings.newest and self.running:  # not by the learner
                     self.stop()
             case TutorError():
                 self._fail(run, event)
             case _:
-                if not self.grader.is_over(run) and self._is_for_open_exercise:
+                if not self.gradings.is_over(run) and self._is_for_open_exercise:
                     self._show(event)
 
     def _show(self, event: GradingEvent) -> None:
-        results, status = self._host.panes.results, self._host.status
-        results.hear(event)
+        status = self._host.status
+        self._host.panes.results.hear(event)
         match event:
-            case ScenarioStarted(scenario, device):
-                results.scenario_started(scenario, device)
             case WaitingForDevice(device):
                 status.show_news(f"Waiting: another grading is on {device}")
             case TimingProgressed(_, pairs, most_pairs):
                 status.show_news(f"Timing: pair {pairs} of at most {most_pairs}")
-            case CheckFinished(verdict):
-                results.add_verdict(verdict)
-                if verdict.status.is_finding:
-                    self._host.show_keys()
-
-    def _discard_recording(self, run: int) -> None:
-        self._attempts.recordings.discard(self._parts.pop(run, None))
+            case CheckFinished(verdict) if verdict.status.is_finding:
+                self._host.show_keys()
 
     def _fail(self, run: int, error: TutorError) -> None:
-        self._discard_recording(run)
-        if self.grader.is_over(run):
+        if self.gradings.is_over(run):
             return
         self._set_running(False)
         self._host.status.show_news("The grader failed")
@@ -231,13 +159,13 @@ class RunController:
 
     def _end(self, run: int, report: Report) -> None:
         """Save the attempt to the spool, then show the outcome: the database comes later."""
-        if self.grader.is_over(run):
-            self._discard_recording(run)
+        if self.gradings.is_over(run):
+            self.gradings.discard(run)
             return
         host = self._host
         self._graded = run
         finished_before = self._finished_lessons()
-        self._attempts.save(FinishedRun(report, self._submitted, self._parts.pop(run, None)))
+        self._attempts.save(self.gradings.finished(run, report, self._submitted))
         host.show_lists()
         self._set_running(False)
         host.status.show_news(f"{self._submitted_for.label} {outcome_line(report)}")
@@ -245,8 +173,8 @@ class RunController:
         if self._is_for_open_exercise:
             host.panes.results.finish(report, news)
             host.panes.results.compare_with(host.editor_text)
-            # Who works in another editor looks for the failure here; who types here is not interrupted.
-            is_wanted = self._is_others and report.outcome is not Outcome.PASSED and not host.takes_text
+            # A failure of a run that started by itself comes forward, but never in the way of typing.
+            is_wanted = self._is_quiet and report.outcome is not Outcome.PASSED and not host.takes_text
             if host.panes.current is Pane.RESULTS or (is_wanted and host.is_current):
                 host.show_pane(Pane.RESULTS)
         host.show_keys()
@@ -267,8 +195,9 @@ class RunController:
             news = f"Lesson {lesson.number} is finished: {sentence(lesson.title)}"
         else:
             news = "" if following else "This was the last exercise of the course."
-        opens = f"; n opens {following.label} {following.title}" if following else ""
-        steps = sentence(f"s compares with the solution{opens}")
+        solution, following_key = map(self._host.letter_of, ("show_solution", "next_exercise"))
+        opens = f"; {following_key} opens {following.label} {following.title}" if following else ""
+        steps = sentence(f"{solution} compares with the solution{opens}")
         return "\n".join(filter(None, [news, steps, timeline_line(report, exercise.timeline)]))
 
     def _finished_lessons(self) -> frozenset[str]:
@@ -303,6 +232,8 @@ class RunController:
 
     def file_loaded(self, *, again: bool = False) -> None:
         """Note a text that another program wrote, or, unless `again`, a text that is not to run by itself."""
+        if self.running and not self._is_for_open_exercise:
+            self._host.status.show_run(f"{self._submitted_for.label} is still running. Esc stops it.")
         text = self._host.editor_text
         if again:
             self._others_text = text

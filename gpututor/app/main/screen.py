@@ -134,11 +134,12 @@ class MainScreen(BaseScreen[None]):
         # The text is on screen at once; the file, the list and the results, 30 ms of work, come right after it.
         self.watch(self, "focused", self._show_mode, init=False)
         self._place = self.navigator.place_left()
+        self.panes.set_class(self.attempts.has_any, "ran")  # the results have their height from the first paint on
         self.show_pane(self._place.pane)
         self.call_after_refresh(self._after_first_paint)
 
     async def _after_first_paint(self) -> None:
-        self.runs.grader.warm()
+        self.runs.warm()
         runtime.read_later(self.app.stylesheet)
         await asyncio.to_thread(_import_the_rest)
         await self.panes.add_editor()
@@ -157,6 +158,8 @@ class MainScreen(BaseScreen[None]):
             self.status.show_news(f"{count(broken, 'fault')} in the course: `gpututor doctor` names them.")
         elif self.learner.progress.notice:
             self.status.show_news(self.learner.progress.notice)
+        elif not self.status.news and (passed := sum(lesson.passed for lesson in self.attempts.lessons)):
+            self.status.show_news(f"Welcome back: {passed} of {len(self.learner.course.exercises)} exercises passed.")
 
     def _become_ready(self) -> None:
         self.is_ready = True
@@ -173,7 +176,7 @@ class MainScreen(BaseScreen[None]):
             return
         self.navigator.keep_place()
         if self.running:
-            self.runs.grader.cancel()
+            self.runs.gradings.stop()
         self.app.exit()
 
     # Services for controllers
@@ -239,12 +242,13 @@ class MainScreen(BaseScreen[None]):
             self.show_keys()
         self.show_file_state()
         if self.learner.settings.faults:
-            key = key_name(self.commands["show_settings"].letters[0])
-            self.status.show_news(f"A setting is invalid. Press {key} to see which.")
+            self.status.show_news(f"A setting is invalid. Press {self.letter_of('show_settings')} to see which.")
 
     def key_of(self, command: str) -> str:
-        """Return the name of a command's first key that works everywhere."""
         return key_name(self.commands[command].keys[0])
+
+    def letter_of(self, command: str) -> str:
+        return key_name(self.commands[command].letters[0])
 
     def _apply_keys(self) -> bool:
         """Bind the keys of the settings; return False if they are bound already."""
@@ -289,7 +293,10 @@ class MainScreen(BaseScreen[None]):
         elif self.editing.find_keys:
             commands, keys = (), self.editing.find_keys
         elif pane is Pane.COURSE:
-            keys = (("/", "Filter"), ("v", course.next_view), *((("Esc", "Show all"),) if course.is_narrowed else ()))
+            keys = (("Enter", "Open"), ("/", "Filter"), ("v", course.next_view))
+            keys = (*keys, ("Esc", "Show all")) if course.is_narrowed else keys
+        elif pane is Pane.CODE and not self.running and self.panes.has_editor and self.panes.editor.vim is None:
+            keys = (("Esc", "Leave"),)
         if self._is_zoomed and commands:
             zoom = self.commands["zoom"]
             keys = (*keys, (key_name((zoom.keys if pane is Pane.CODE else zoom.letters)[0]), "All panes"))
@@ -364,7 +371,6 @@ class MainScreen(BaseScreen[None]):
         )
 
     def show_glossary(self, anchor: str = "") -> None:
-        """Show the glossary, at the word of a link's anchor."""
         from gpututor.app.screens.help import TextScreen, glossary_content
 
         text = self.learner.course.glossary

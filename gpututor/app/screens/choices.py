@@ -55,8 +55,8 @@ class EditorDialog(BaseModal[str]):
     def action_move(self, by: int) -> None:
         """Put the next or previous installed editor into the box."""
         if self._installed:
-            at = self._list.highlighted
-            row = ((-min(by, 0) - 1 if at is None else at) + by) % len(self._installed)
+            before_first, at = -1 if by > 0 else 0, self._list.highlighted
+            row = ((before_first if at is None else at) + by) % len(self._installed)
             self._list.highlighted = row
             self._box.value = self._installed[row][0]
             self._box.action_end()

@@ -13,12 +13,12 @@ from gpututor.app.commands import bar, screen_bindings
 from gpututor.app.messages import LineChosen
 from gpututor.app.runtime import in_thread
 from gpututor.app.screens.base import BaseScreen
-from gpututor.app.trace_view.model import RunView
+from gpututor.app.trace_view.model import Other, RunView
 from gpututor.app.trace_view.tabs import TabStack
 from gpututor.grading.report_text import device_words
 
 if TYPE_CHECKING:
-    from gpututor.app.trace_view.comparison import Other, Pair
+    from gpututor.app.trace_view.comparison import Pair
 
 PAGES = ("Figures", "Lines", "Timelines")
 NOTHING = (

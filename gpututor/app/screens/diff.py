@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import itertools
-import re
 from dataclasses import dataclass
 
-from rich.cells import cell_len, chop_cells
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
@@ -17,20 +14,12 @@ from textual.widgets import Static
 from gpututor.app.commands import foot, screen_bindings
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
+from gpututor.app.widgets.folding import LEAST_WIDTH, fold
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
 
-CONTINUED = "↪ "
-"""Mark before the rest of a wrapped line."""
 _COLOURS = {"-": "$text-error", "+": "$text-success", " ": ""}
 _GUTTER = 3
-_LEAST_WIDTH = 6
-_BREAKS = (
-    re.compile(r"(?<=\S)\s+(?=\S)"),
-    re.compile(r"(?<=[\[({,])(?=\S)"),
-    re.compile(r"(?=\.[^\W\d])"),
-)
-"""Places to break a long line, the best first: between words, behind a bracket or comma, before an attribute."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +77,7 @@ class DiffView(Static):
     def draw(self) -> None:
         """Wrap the lines to the current width."""
         width = self.size.width
-        if not self._lines or (width, self.current) == self._drawn or width < _GUTTER + _LEAST_WIDTH:
+        if not self._lines or (width, self.current) == self._drawn or width < _GUTTER + LEAST_WIDTH:
             return
         self._drawn = (width, self.current)
         parts: list[Content | str | tuple[str, str]] = []
@@ -97,38 +86,11 @@ class DiffView(Static):
             if line.change:
                 self.rows[line.change] = row
             arrow = "▸" if line.change and line.change == self.current else " "
-            for number, piece in enumerate(pieces(escape_control_chars(line.text.expandtabs(4)), width - _GUTTER)):
-                text = f"{arrow if number == 0 else ' '}{line.sign} {piece}\n"
+            for ahead, part in fold(escape_control_chars(line.text.expandtabs(4)), width - _GUTTER):
+                text = f"{' ' if ahead else arrow}{line.sign} {ahead}{part.rstrip()}\n"
                 parts.append((text, _COLOURS[line.sign]) if _COLOURS[line.sign] else text)
                 row += 1
         self.update(Content.assemble(*parts) if self.changes else "Both are the same.")
-
-
-def pieces(text: str, width: int) -> list[str]:
-    """Wrap the text to `width` cells, at least `_LEAST_WIDTH`; the rows after the first start with indent and mark."""
-    if cell_len(text) <= width:
-        return [text]
-    indent = min(len(text) - len(text.lstrip(" ")), max(0, width // 2 - len(CONTINUED)))
-    ahead = " " * indent + CONTINUED
-    pieces: list[str] = []
-    at = 0
-    while at < len(text):
-        piece = _first_words(text[at : at + 2 * width], width - len(ahead) * bool(pieces))
-        pieces.append((ahead if pieces else "") + piece.rstrip())
-        at += len(piece)
-    return pieces
-
-
-def _first_words(text: str, width: int) -> str:
-    """Return as much of the text as fits, and the blanks behind it; broken in its second half if possible."""
-    if cell_len(text) <= width:
-        return text
-    most = len(chop_cells(text, width)[0])
-    for least, pattern in itertools.product((most // 2, 0), _BREAKS):
-        ends = [match.end() for match in pattern.finditer(text) if least < match.start() <= most]
-        if ends:
-            return text[: ends[-1]]
-    return text[:most]
 
 
 class DiffDialog(BaseModal[None]):

@@ -7,17 +7,14 @@ import textwrap
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from textual import events
 from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Static
 
+from gpututor.app.command import Command
 from gpututor.app.commands import (
-    ABOUT,
     EDITING,
     WIDGETS,
-    Command,
     Pane,
     foot,
     help_keys,
@@ -26,9 +23,9 @@ from gpututor.app.commands import (
 )
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
-from gpututor.app.widgets.output import LongText, Section
+from gpututor.app.widgets.output import LongText, ScrollableText, Section, as_text, wrapped
+from gpututor.grading.report_text import count
 from gpututor.progress.overview import State
-from gpututor.text import escape_control_chars
 
 _KEYS_WIDTH = 16
 _Parts = list[Content | str | tuple[str, str]]
@@ -45,10 +42,19 @@ _MORE = {
         ("g G", "To the top and to the end."),
         ("Enter", "Open; on a failed check: go to its line."),
         (" ".join(state.glyph for state in State), "Passed, started, to do."),
-        ("^p", "Find any command or exercise by its name."),
     ),
 }
 
+
+ABOUT = {
+    Pane.COURSE: "All lessons and exercises, and how far you are in each.",
+    Pane.LESSON: "The lesson that the exercise belongs to, to read before it.",
+    Pane.TASK: "What the exercise asks for, and what it is graded on.",
+    Pane.CODE: "Your own file. It is saved while you type; letters are text here, so commands have other keys.",
+    Pane.RESULTS: "What the checks said in the last run, one sentence each; a failed one says what to try.",
+    Pane.HINTS: "Help in steps. Each hint says a little more than the last.",
+}
+"""Introduction of each pane on the help screen."""
 
 TAB_ABOUT = {
     "Timeline": (
@@ -108,23 +114,6 @@ TAB_ABOUT = {
 """Paragraphs on how to read each tab."""
 
 
-class HelpText(Static):
-    """Text that is wrapped again for each width."""
-
-    def __init__(self, content: Callable[[int], Content]) -> None:
-        super().__init__()
-        self._content = content
-
-    def on_resize(self, event: events.Resize) -> None:
-        self.update(self._content(event.size.width))
-
-    def show(self, content: Callable[[int], Content]) -> None:
-        """Show another text."""
-        self._content = content
-        if self.size.width:  # else the first resize draws it
-            self.update(content(self.size.width))
-
-
 class TextScreen(BaseModal[None]):
     """A text to scroll."""
 
@@ -140,41 +129,29 @@ class TextScreen(BaseModal[None]):
         self._title = title
         self._content = content
         self._is_small = is_small
+        self._text = ScrollableText[Callable[[int], Content]](lambda content, width: (content(width),), id="keys")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -small" if self._is_small else "dialog -tall"):
             yield PlainText(self._title, classes="title")
-            with VerticalScroll(id="keys"):
-                yield HelpText(self._content)
+            yield self._text
             yield PlainText(foot("text"), classes="foot")
 
     def on_mount(self) -> None:
-        for text in self.query("#keys"):  # None while the app is leaving: Textual mounts nothing then.
-            text.focus()
+        self._text.focus()
+        self._text.show(self._content)
         if self._at:
             self.call_after_refresh(self._go_to_line)
 
     def _go_to_line(self) -> None:
-        for text in self.query(HelpText):
-            lines = self._content(text.size.width).plain.split("\n")
-            if self._at in lines:
-                self.query_one("#keys").scroll_to(y=lines.index(self._at), animate=False)
+        lines = self._content(self._text.scrollable_content_region.width).plain.split("\n")
+        if self._at in lines:
+            self._text.scroll_to(y=lines.index(self._at), animate=False)
 
     def show(self, content: Callable[[int], Content]) -> None:
         """Show another text, from its top."""
         self._content = content
-        for text in self.query(HelpText):  # None while the app is leaving.
-            text.show(content)
-
-    def action_scroll(self, by: int) -> None:
-        self.query_one("#keys").scroll_relative(y=by, animate=False)
-
-    def action_page(self) -> None:
-        self.query_one("#keys").scroll_page_down(animate=False)
-
-    def action_end(self, which: str) -> None:
-        keys = self.query_one("#keys")
-        (keys.scroll_home if which == "home" else keys.scroll_end)(animate=False)
+        self._text.show(content)
 
 
 class AllTextScreen(BaseModal[None]):
@@ -184,16 +161,24 @@ class AllTextScreen(BaseModal[None]):
 
     def __init__(self, sections: Sequence[Section], first: int = 0) -> None:
         super().__init__()
+        self._sections = sections
         self._text = LongText(sections, first, id="all-text")
+        self._foot = PlainText(foot("all_text"), classes="foot")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -tall"):
             yield PlainText("The full report", classes="title")
             yield self._text
-            yield PlainText(foot("all_text"), classes="foot")
+            yield self._foot
 
     def on_mount(self) -> None:
         self._text.focus()
+
+    def action_copy(self) -> None:
+        """Copy the whole text, and say so: the status line is behind this screen."""
+        text = as_text(self._sections)
+        self.app.copy_to_clipboard(text)
+        self._foot.update(f"Copied {count(len(text.splitlines()), 'line')}.   {foot('all_text')}")
 
 
 def help_content(pane: Pane, all_commands: Sequence[Command], width: int) -> Content:
@@ -201,6 +186,7 @@ def help_content(pane: Pane, all_commands: Sequence[Command], width: int) -> Con
     table = pane.value if pane.value in WIDGETS else "reader"
     parts: _Parts = [f"{_wrapped(ABOUT[pane], width)}\n"]
     parts += [help_line(*entry, width) for entry in help_keys(table)]
+    parts.append(help_line("^p", "Find any command or exercise by its name.", width))
     for group, commands in groupby(all_commands, key=lambda command: command.group):
         parts.append((f"\n{group}\n", "bold $text-accent"))
         parts += [help_line(_keys(command), command.help, width) for command in commands]
@@ -264,20 +250,10 @@ def documentation_content(answer: Sequence[str], width: int) -> Content:
     if not answer:
         advice = "Put the cursor on a name, or between the brackets of a call."
         return Content(_wrapped(f"No documentation found. {advice}", width))
-    _, signatures, docstring = map(escape_control_chars, answer)
-    parts = [Content(_lines_within(signatures, width)).stylize("bold")] if signatures else []
+    _, signatures, docstring = answer
     text = _REFERENCE.sub(r"\1", docstring).replace("``", "`") or "It has no docstring."
-    parts.append(Content(_lines_within(text, width)))
-    return Content("\n\n").join(parts)
-
-
-def _lines_within(text: str, width: int) -> str:
-    """Return a text whose long lines are wrapped, with their indent."""
-    lines: list[str] = []
-    for line in text.expandtabs().split("\n"):
-        indent = " " * min(len(line) - len(line.lstrip()), width // 2)
-        lines += textwrap.wrap(line, max(20, width), subsequent_indent=indent) or [""]
-    return "\n".join(lines)
+    words = [Content("\n".join(wrapped(part, max(20, width)))) for part in (signatures, text)]
+    return Content("\n\n").join([words[0].stylize("bold"), words[1]] if signatures else words[1:])
 
 
 def _keys(command: Command) -> str:

@@ -82,15 +82,9 @@ class CommandProvider(Provider):
 class PaletteScreen(CommandPalette, BaseModal[None]):
     """Textual's palette, which also dims the screen below without colors, and runs one command."""
 
-    def __init__(
-        self,
-        providers: Sequence[type[Provider]] = (CommandProvider,),
-        *,
-        placeholder: str,
-        entries: Sequence[Entry] | None = None,
-    ) -> None:
+    def __init__(self, placeholder: str, entries: Sequence[Entry] | None = None) -> None:
         """`entries`: what to list instead of all commands."""
-        super().__init__(list(providers), id="--command-palette", placeholder=placeholder)
+        super().__init__([CommandProvider], id="--command-palette", placeholder=placeholder)
         self.entries = entries
 
     @on(Input.Submitted)
@@ -111,12 +105,12 @@ def open_palette(app: App[Any]) -> None:
     if isinstance(app.screen, JumpScreen):
         app.screen.dismiss(None)
     if not CommandPalette.is_open(app):
-        app.push_screen(PaletteScreen(placeholder="Type a name"))
+        app.push_screen(PaletteScreen("Type a name"))
 
 
 def open_contents(app: App[Any], entries: Sequence[Entry]) -> None:
     """Open the palette with the sections of a text alone."""
-    app.push_screen(PaletteScreen(placeholder="Type a section's name", entries=entries))
+    app.push_screen(PaletteScreen("Type a section's name", entries))
 
 
 def _shown(title: Text, entry: Entry) -> str:

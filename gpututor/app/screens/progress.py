@@ -21,7 +21,7 @@ from gpututor.errors import TutorError
 from gpututor.grading.report_text import count
 from gpututor.progress.overview import LessonRow, State, lesson_rows
 from gpututor.progress.review import Mistake, Practice, Repeat, general_rule, lesson_about
-from gpututor.text import escape_control_chars
+from gpututor.text import escape_control_chars, truncate
 
 if TYPE_CHECKING:
     from gpututor.progress.store import ProgressStore
@@ -59,11 +59,10 @@ class ProgressScreen(BaseModal[Choice]):
 
     BINDINGS = screen_bindings("progress")
 
-    def __init__(self, course: Course, progress: ProgressStore, page: int = 1, *, streak: bool = False) -> None:
+    def __init__(self, course: Course, progress: ProgressStore, *, streak: bool) -> None:
         super().__init__()
         self._course = course
         self._progress = progress
-        self._first_page = page
         self._has_streak = streak
         self._far = OptionList(Option("… Counting", disabled=True), id="far", markup=False, compact=True)
         self._repeats = OptionList(id="repeats", markup=False, compact=True)
@@ -74,13 +73,14 @@ class ProgressScreen(BaseModal[Choice]):
         yield self.pages
 
     def on_mount(self) -> None:
-        self.pages.show(self._first_page)
-        # Reading every report takes 50 µs each; some learners have thousands. The rows need the width of the list.
-        self.call_after_refresh(in_thread, self._count)
+        self.pages.show(1)
+        # Reading every report takes 50 µs each; some learners have thousands.
+        in_thread(self._count)
 
     def _count(self) -> None:
         try:
-            self.call_later(self._show, progress_overview(self._course, self._progress))
+            # The rows need the width of the list, which has one after the first refresh.
+            self.call_after_refresh(self._show, progress_overview(self._course, self._progress))
         except TutorError as error:
             row = Option(escape_control_chars(f"! {error.title}"), disabled=True)
             self.call_later(self._far.set_options, [row])
@@ -133,7 +133,7 @@ class ProgressScreen(BaseModal[Choice]):
         yield _heading("")
         yield _heading("Most frequent failures, and where to read up")
         titles = {lesson.slug: f"{lesson.number} {lesson.title}" for lesson in overview.lessons}
-        for mistake, slug in overview.mistakes[:MOST_MISTAKES]:
+        for mistake, slug in overview.mistakes:
             words = f"{mistake.times:>4} ×  {general_rule(mistake)}"
             if slug:
                 words += f"\n{'':<8}▸ {titles.get(slug, _GONE)}"
@@ -211,7 +211,8 @@ def progress_overview(course: Course, store: ProgressStore) -> ProgressOverview:
     keys = [exercise.key for exercise in course.exercises]
     known = [attempt for attempt in attempts if attempt.exercise in set(keys)]
     repeats = review.to_repeat(known, progress, store.solutions_opened(), store.begun_again(), keys)
-    mistakes = tuple((mistake, lesson_about(mistake, course)) for mistake in review.mistakes(known))
+    names = review.check_names(course)
+    mistakes = tuple((mistake, lesson_about(mistake, names)) for mistake in review.mistakes(known)[:MOST_MISTAKES])
     return ProgressOverview(
         lesson_rows(course, progress), mistakes, review.best_times(known), repeats, review.practice(known)
     )
@@ -222,8 +223,7 @@ def _heading(text: str) -> Option:
 
 
 def _lesson_line(title_width: int, title: str, *numbers: str) -> str:
-    cut = title if len(title) <= title_width else f"{title[: title_width - 1]}…"
-    return f"{cut:<{title_width}}" + "".join(
+    return f"{truncate(title, title_width):<{title_width}}" + "".join(
         f"{number:>{width}}" for number, width in zip(numbers, _WIDTHS, strict=True)
     )
 

@@ -10,44 +10,56 @@ from datetime import datetime
 from importlib import import_module
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO, cast
+from typing import Literal, NamedTuple, TextIO, cast
 
 from textual import on
 from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widget import Widget
 
-from gpututor.app.commands import DEVICE_TABS, bar, screen_bindings
+from gpututor.app.commands import bar, screen_bindings
 from gpututor.app.messages import LineChosen
 from gpututor.app.runtime import in_thread
 from gpututor.app.screens.base import BaseScreen
-from gpututor.app.trace_view.model import RunView, load
+from gpututor.app.trace_view.model import Other, RunView, load
 from gpututor.app.trace_view.tabs import TabStack
-from gpututor.errors import TutorError, WorkspaceError
+from gpututor.errors import WorkspaceError
 from gpututor.trace.formatting import duration
-
-if TYPE_CHECKING:
-    from gpututor.app.trace_view.comparison import Other
 
 DeviceAnswer = int | Literal["run"] | None
 """A line of the attempt to show in the editor; `run` to run the checks; or None."""
-_MODULES = ("timeline_tab", "memory_tab", "times_tab", "lines_tab", "hazards_tab")
-"""Modules of `trace_view` with the tabs. Some of them import NumPy, so they are imported in a thread."""
-_WIDGETS = ("Timeline", "MemoryTab", "times_tab", "LinesTab", "HazardsTab")
-TABS = tuple(DEVICE_TABS)
-_HAZARDS = TABS.index("Hazards")
+
+
+class _Tab(NamedTuple):
+    title: str
+    about: str
+    """A sentence for the palette."""
+    module: str
+    """Module of `trace_view`. Some of them import NumPy, so they are imported in a thread."""
+    widget: str
+    """Function or class of the module that creates the widget."""
+
+
+TABS = (
+    _Tab("Timeline", "When each kernel and copy of your last run ran.", "timeline_tab", "Timeline"),
+    _Tab("Memory", "What your last run held in the device's memory.", "memory_tab", "MemoryTab"),
+    _Tab("Times", "How long your last run took, compared with the baseline.", "times_tab", "times_tab"),
+    _Tab("Lines", "What each line cost in your last run.", "lines_tab", "LinesTab"),
+    _Tab("Hazards", "What may go wrong in your last run, and what is worth changing.", "hazards_tab", "HazardsTab"),
+)
+_TITLES = [tab.title for tab in TABS]
 
 
 def make_tab(number: int) -> Widget:
     """Create the widget of a tab, counted from 0."""
-    module = import_module(f"gpututor.app.trace_view.{_MODULES[number]}")
-    return cast("Widget", getattr(module, _WIDGETS[number])())
+    module = import_module(f"gpututor.app.trace_view.{TABS[number].module}")
+    return cast("Widget", getattr(module, TABS[number].widget)())
 
 
 def load_with_tabs(view: RunView) -> RunView:
     """Load the traces of a view and import the modules of all tabs. For a thread."""
-    for module in _MODULES:
-        import_module(f"gpututor.app.trace_view.{module}")
+    for tab in TABS:
+        import_module(f"gpututor.app.trace_view.{tab.module}")
     return load(view)
 
 
@@ -55,8 +67,8 @@ def load_with_tabs(view: RunView) -> RunView:
 class Tools:
     """Functions of the main screen that the trace screen calls."""
 
-    exports: Path
-    """The folder for exported files."""
+    export: Callable[[RunView, Callable[[str], object]], None]
+    """Writes a view's traces for Perfetto, and calls the given function with words on it."""
     find_others: Callable[[RunView], tuple[Other, ...]]
     """Finds other attempts to compare with; reads files."""
     save_screen: Callable[[Callable[[str], object]], None]
@@ -80,7 +92,7 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
         """
         super().__init__()
         self.view = view
-        self.tabs = TabStack(TABS, make_tab)
+        self.tabs = TabStack(_TITLES, make_tab)
         self._nothing = nothing
         self._tools = tools
         self._run_in_progress = running
@@ -117,7 +129,9 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
             return
         useless = ["run", *view.useless, *self._useless]
         has_hazards = any(line.hazards for line in view.run.lines)
-        self.tabs.label(view.title, case_words(view), bar("trace", *useless), [_HAZARDS] if has_hazards else [])
+        self.tabs.label(
+            view.title, case_words(view), bar("trace", *useless), [_TITLES.index("Hazards")] if has_hazards else []
+        )
 
     @property
     def _useless(self) -> list[str]:
@@ -155,7 +169,7 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
         from gpututor.app.screens.help import tab_help
 
         without = [*(["run"] if self._run_in_progress else []), *self._useless]
-        self.app.push_screen(tab_help(TABS[self.tabs.number], self.tabs.keys, "trace", *without))
+        self.app.push_screen(tab_help(_TITLES[self.tabs.number], self.tabs.keys, "trace", *without))
 
     def action_compare(self) -> None:
         from gpututor.app.screens.compare import CompareScreen
@@ -183,22 +197,8 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
 
     def action_export(self) -> None:
         """Write the trace of the call for Perfetto; a long one takes a moment."""
-        view, tools = self.view, self._tools
-        if view is None or tools is None:
-            return
-        if view.loaded is None:
-            self.tabs.show_news("The trace is still being read.")
-            return
-        self.tabs.show_news("Writing the trace …")
-        in_thread(self._export, view, tools.exports)
-
-    def _export(self, view: RunView, folder: Path) -> None:
-        """Write the trace, and report its path or the error. For a thread."""
-        try:
-            words = f"Written: {FOLDER}/{export_trace(folder, view).name}. Open it in https://ui.perfetto.dev"
-        except TutorError as error:
-            words = f"{error.title} {error.advice}"
-        self.call_later(self.tabs.show_news, words)
+        if self.view is not None and self._tools is not None:
+            self._tools.export(self.view, self.tabs.show_news)
 
     def action_save_screen(self) -> None:
         if self._tools is not None:
@@ -260,15 +260,16 @@ def export_trace(folder: Path, view: RunView) -> Path:
     """Write the traces of a case for Perfetto. Takes seconds for long ones. Raises `WorkspaceError`."""
     from gpututor.trace.export import write_timelines
 
-    processes = view.loaded.processes if view.loaded is not None else ()
-    if not processes:
+    loaded = view.loaded or load(view).loaded
+    assert loaded is not None
+    if not loaded.processes:
         raise WorkspaceError("There is no trace of this call to export.", "Run the checks again.")
-    if view.loaded is not None and not view.loaded.used_a_device:
+    if not loaded.used_a_device:
         advice = "Perfetto shows only the work of devices: export an attempt that uses one."
         raise WorkspaceError("No device did anything in this call: nothing was written.", advice)
     label = view.title.partition(" ")[0]
     call = f"-call-{view.case_number + 1}" if len(view.run.calls) > 1 else ""
     scenario = f"-{view.run.scenario}" if len(view.recording.runs) > 1 else ""
     name = f"{label}-attempt-{view.attempt}{scenario}{call}"
-    traces = [(process.name, process.rows.trace) for process in processes]
+    traces = [(process.name, process.rows.trace) for process in loaded.processes]
     return export(folder, name, ".json", lambda stream: write_timelines(traces, stream))

@@ -19,10 +19,11 @@ from gpututor.app.messages import LineChosen
 from gpututor.app.trace_view.chart import Chart
 from gpututor.app.trace_view.lanes import TimeWindow
 from gpututor.app.trace_view.lines_tab import time_of
-from gpututor.app.trace_view.model import RunView, code, first_view, line_of, load
+from gpututor.app.trace_view.model import Other, RunView, code, first_view, line_of, load
 from gpututor.app.trace_view.tabs import ListTab
-from gpututor.app.trace_view.times_tab import ScrollableText, device_shares, stacked
+from gpututor.app.trace_view.times_tab import device_shares, stacked
 from gpututor.app.widgets.base import PlainText
+from gpututor.app.widgets.output import ScrollableText
 from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import mark
@@ -33,19 +34,6 @@ from gpututor.trace.text import describe_event
 
 _PALE = "$foreground-muted"
 _FIGURE, _NAME, _STATUS = 11, 18, 16
-
-
-@dataclass(frozen=True)
-class Other:
-    """Another attempt, or a baseline, to compare an attempt with."""
-
-    words: str
-    """`best, attempt 3`; `baseline.py`."""
-    short: str
-    """`attempt 3`"""
-    view: RunView
-    is_baseline: bool = False
-    """True for the author's file: its lines are not shown."""
 
 
 @dataclass(frozen=True)
@@ -256,8 +244,8 @@ def line_pairs(
 class PairLinesPage(ListTab):
     """The lines of both files that cost anything, the largest difference first."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._head = PlainText("")
         self._words = PlainText("", classes="words")
         self._pair: Pair | None = None
@@ -328,8 +316,8 @@ class TimelinesPage(Vertical):
     BINDINGS = screen_bindings("timelines", "other")
     KEYS = "timelines"
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.charts = (Chart(id="upper"), Chart(id="lower"))
         self._names = (PlainText("", classes="name"), PlainText("", classes="name"))
         self._words = PlainText("", classes="words")

@@ -37,8 +37,8 @@ class _Entry:
 class HazardsTab(ListTab):
     """Problems of a call as a list of sentences."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._entries: list[_Entry] = []
 
     def compose(self) -> ComposeResult:

@@ -41,8 +41,8 @@ class LinesTab(ListTab):
     BINDINGS = screen_bindings("lines", "order")
     KEYS = "lines"
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._head = PlainText("")
         self._words = PlainText("", classes="words")
         self._legend = PlainText(_LEGEND, classes="legend")

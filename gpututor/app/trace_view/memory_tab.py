@@ -38,8 +38,8 @@ class MemoryTab(Widget, can_focus=True):
     KEYS = "memory"
     BINDINGS = screen_bindings("memory")
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._view: RunView | None = None
         self._curves: list[tuple[str, MemoryTimeline]] = []
         self._chosen = 0

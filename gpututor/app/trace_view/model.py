@@ -105,12 +105,21 @@ class LoadedCall:
 
 
 @dataclass(frozen=True)
-class OtherAttempt:
-    """Another attempt at the same exercise."""
+class Other:
+    """Another attempt, or a baseline, to compare an attempt with."""
 
     words: str
-    """`best, attempt 3`"""
-    recording: Recording
+    """`best, attempt 3`; `baseline.py`."""
+    short: str
+    """`attempt 3`"""
+    view: RunView
+    is_baseline: bool = False
+    """True for the author's file: its lines are not shown."""
+
+    @property
+    def is_best_or_before(self) -> bool:
+        """True for the best attempt and the one before, which the words say."""
+        return self.words != self.short and not self.is_baseline
 
 
 @dataclass(frozen=True)
@@ -132,7 +141,7 @@ class RunView:
     """The graded text; None if it was not stored."""
     loaded: LoadedCall | None = None
     """None until the traces have been read."""
-    others: tuple[OtherAttempt, ...] = ()
+    others: tuple[Other, ...] = ()
     """Attempts to compare its times with."""
     verdicts: tuple[Verdict, ...] = ()
     outcome: str = ""

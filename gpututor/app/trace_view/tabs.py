@@ -23,8 +23,8 @@ class ListTab(Vertical):
     BINDINGS = screen_bindings("list")
     KEYS = "list"
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.list = OptionRows(markup=False, compact=True)
 
     def line_at(self, position: int) -> int | None:

@@ -39,8 +39,8 @@ class Timeline(Vertical):
     KEYS = "timeline"
     BINDINGS = screen_bindings("timeline", "words")
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.chart = Chart(id="chart")
         self._message = PlainText("", classes="message")
         self._words = Static("", classes="words")

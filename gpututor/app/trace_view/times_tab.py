@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
-from textual import events
-from textual.app import ComposeResult
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
-from gpututor.app.commands import screen_bindings
 from gpututor.app.trace_view.model import RunView
+from gpututor.app.widgets.output import ScrollableText
 from gpututor.grading.recording import BaselineRecording, RunRecording
 from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import bar, duration, parts, share
@@ -25,39 +21,7 @@ if TYPE_CHECKING:
     from gpututor.trace.arrays import TimeShares
 
 
-Shown = TypeVar("Shown")
 _LEAST_WIDTH = 40
-
-
-class ScrollableText(VerticalScroll, Generic[Shown], can_focus=True):
-    """A tab of text, drawn again for each width."""
-
-    BINDINGS = screen_bindings("scrolling")
-    KEYS = "scrolling"
-
-    def __init__(self, lines: Callable[[Shown, int], Iterator[Content]], *, id: str | None = None) -> None:
-        """`lines` draws a subject in a width of so many columns."""
-        super().__init__(id=id)
-        self._lines = lines
-        self._text = Static("")
-        self._shown: Shown | None = None
-
-    def compose(self) -> ComposeResult:
-        yield self._text
-
-    def show(self, shown: Shown) -> None:
-        self._shown = shown
-        self._draw()
-
-    def on_resize(self, event: events.Resize) -> None:
-        self._draw()
-
-    def _draw(self) -> None:
-        if self._shown is not None:
-            width = max(_LEAST_WIDTH, self.scrollable_content_region.width)
-            self._text.update(Content("\n").join(self._lines(self._shown, width)))
-
-
 _DURATION = r"[\d.,]+ (?:ns|µs|ms|s)"
 _SPREAD = rf"({_DURATION})(?: \(({_DURATION}) to ({_DURATION})\))?"
 _MEASURED = re.compile(
@@ -128,7 +92,7 @@ def _whole(view: RunView, run: RunRecording, speeds: Iterable[Verdict]) -> Itera
     for baseline in run.baselines:
         yield TimeBar(escape_control_chars(baseline.name), baseline.elapsed_ns, "what it is compared with", "baseline")
     for other in view.others:
-        theirs = next((each for each in other.recording.runs if each.scenario == run.scenario), None)
+        theirs = next((each for each in other.view.recording.runs if each.scenario == run.scenario), None)
         if theirs is not None and theirs.elapsed_ns and theirs.times == run.times:
             yield TimeBar(other.words, theirs.elapsed_ns, _of_other(run, theirs))
     for verdict in speeds:
@@ -219,7 +183,7 @@ def times_tab() -> ScrollableText[RunView]:
 
 def times_lines(view: RunView, width: int) -> Iterator[Content]:
     """Draw the tab, `width` columns wide."""
-    bars = all_bars(view)
+    width, bars = max(_LEAST_WIDTH, width), all_bars(view)
     if not bars:
         nothing = view.loaded is not None and not view.loaded.used_a_device
         yield Content(NOTHING_RAN if nothing or (view.run.times and not view.run.elapsed_ns) else NO_TIMES)

@@ -18,6 +18,7 @@ from gpututor.trace.text import LAUNCH_BOUND, Candidate
 
 MODELS = ("T4", "A100 40", "H100")
 """Models to offer, after the model that an attempt ran on."""
+_NO_WORK = "nothing ran on the GPU, so there are no times"
 
 
 def compared_run(view: RunView) -> RunRecording:
@@ -75,11 +76,13 @@ def _with_figures(row: Candidate, recording: Recording, run: RunRecording) -> Ca
     busy = sum(max((_busy(each) for each in case), default=0) for case in cases)
     refused = [failed for each in read for device in each.devices for failed in device.out_of_memory]
     stopped = any(call.stopped for call in run.calls)
-    time = run.elapsed_ns if run.times == "modelled" and not stopped else None
+    time = (run.elapsed_ns or None) if run.times == "modelled" and not stopped else None
     launches = any(
         advice.rule == "launches" and advice.share >= LAUNCH_BOUND for each in read for advice in each.advice
     )
-    asked = f"out of memory: {size(refused[-1].size_bytes)} asked for" if refused else row.note
+    note = f"out of memory: {size(refused[-1].size_bytes)} asked for" if refused else row.note
+    if time is None and not stopped:
+        note = "; ".join(filter(None, [note, _NO_WORK]))
     return replace(
         row,
         time=time,
@@ -87,7 +90,7 @@ def _with_figures(row: Candidate, recording: Recording, run: RunRecording) -> Ca
         peak_bytes=run.peak_bytes,
         memory_bytes=run.memory_bytes or gpu_spec(row.name).memory_bytes,
         fits=not refused,
-        note=asked,
+        note=note,
         launch_bound=launches,
     )
 

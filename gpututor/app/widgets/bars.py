@@ -94,7 +94,7 @@ class StatusBar(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._mode = COMMAND
-        self._news = self._answer = self._run = ""
+        self.news = self._answer = self._run = ""
         self._file = self._device = ""
 
     def show_mode(self, mode: str) -> None:
@@ -108,7 +108,7 @@ class StatusBar(Widget):
 
     def show_answer(self, text: str) -> None:
         """Show why a key could do nothing, instead of the news and until the next key."""
-        self._show(self._news, escape_control_chars(text))
+        self._show(self.news, escape_control_chars(text))
 
     def show_run(self, text: str) -> None:
         """Show the progress of a run, instead of the news and until it is empty."""
@@ -118,11 +118,11 @@ class StatusBar(Widget):
             self.refresh()
 
     def forget_answer(self) -> None:
-        self._show(self._news, "")
+        self._show(self.news, "")
 
     def _show(self, news: str, answer: str) -> None:
-        if (news, answer) != (self._news, self._answer):
-            self._news, self._answer = news, answer
+        if (news, answer) != (self.news, self._answer):
+            self.news, self._answer = news, answer
             self.refresh()
 
     def show_file_state(self, file: str, device: str = "") -> None:
@@ -134,7 +134,7 @@ class StatusBar(Widget):
     def render(self) -> Content:
         mode = Content.assemble((f" {self._mode} ", _PALE if self._mode == COMMAND else CHOSEN))
         width = self.size.width - mode.cell_length - 1
-        news, file = Content(self._answer or self._run or self._news), Content(self._file)
+        news, file = Content(self._answer or self._run or self.news), Content(self._file)
         both = Content(" · ".join(filter(None, (self._file, self._device))))
         state = both if news.cell_length + 2 * bool(news) + both.cell_length <= width else file
         state = state.truncate(width, ellipsis=True).stylize(_PALE)

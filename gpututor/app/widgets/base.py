@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from textual.content import Content
 from textual.visual import VisualType
@@ -11,12 +11,6 @@ from textual.widget import Widget
 from textual.widgets import OptionList, Static
 
 from gpututor.text import escape_control_chars
-
-
-def turn_page(turn: Callable[[], object]) -> None:
-    """Turn a page of an option list; ignore a key that comes before the list is laid out."""
-    with contextlib.suppress(KeyError, IndexError):
-        turn()
 
 
 def marked(content: Content, spans: Iterable[tuple[int, int]], *, no_color: bool) -> Content:
@@ -30,10 +24,12 @@ class OptionRows(OptionList):
     """Option list that ignores page keys before it is laid out."""
 
     def action_page_up(self) -> None:
-        turn_page(super().action_page_up)
+        with contextlib.suppress(KeyError, IndexError):
+            super().action_page_up()  # type: ignore[no-untyped-call]  # as Textual has it
 
     def action_page_down(self) -> None:
-        turn_page(super().action_page_down)
+        with contextlib.suppress(KeyError, IndexError):
+            super().action_page_down()  # type: ignore[no-untyped-call]
 
 
 def restyle(widget: Widget, together: Iterable[Widget], *, animate: bool) -> None:

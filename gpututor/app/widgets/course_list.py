@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 
 from gpututor.app.commands import screen_bindings
 from gpututor.app.messages import ExerciseChosen, LessonChosen
-from gpututor.app.widgets.base import PlainText, marked, turn_page
+from gpututor.app.widgets.base import OptionRows, PlainText, marked
 from gpututor.fuzzy import marks
 from gpututor.progress.overview import ExerciseRow, FilteredRows, LessonRow, State, filter_rows, path_titles
 
@@ -25,7 +25,7 @@ _WIDE = 70
 """Columns from which on rows show their minutes."""
 
 
-class CourseList(OptionList):
+class CourseList(OptionRows):
     """Option list of lessons and exercises."""
 
     BINDINGS = screen_bindings("course", "rows")
@@ -111,12 +111,6 @@ class CourseList(OptionList):
         place = order.index(wanted) if wanted in order else 0
         near = [id for id in (*order[place:], *reversed(order[:place])) if id in listed]
         return next((id for id in near if id.startswith("exercise ")), near[0])
-
-    def action_page_up(self) -> None:
-        turn_page(super().action_page_up)
-
-    def action_page_down(self) -> None:
-        turn_page(super().action_page_down)
 
     def visible_rows(self) -> Iterator[tuple[int, Offset]]:
         """Yield the index of each row in sight, and its position on the screen."""

@@ -18,9 +18,7 @@ from textual.widgets import Markdown
 from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 
 from gpututor.app.textual_private import code_of, content_of, set_code
-
-FOLD = "↪ "
-"""Prefix of the rest of a line of code that was too long."""
+from gpututor.app.widgets.folding import fold
 
 
 @dataclass(frozen=True)
@@ -35,29 +33,14 @@ class Link:
 
 
 def folded(code: Content, width: int) -> list[Content]:
-    """Return the lines of `code`, each at most `width` columns wide, broken after spaces if possible."""
+    """Return the lines of `code`, each at most `width` columns wide."""
     lines: list[Content] = []
     for line in code.split("\n", allow_blank=True):
-        indent = len(line.plain) - len(line.plain.lstrip(" "))
-        prefix = Content.assemble(" " * min(indent, max(0, width - 12)), (FOLD, "$text-muted"))
-        while line.cell_length > width > len(prefix) + 1:
-            end = _break(line.plain, width, indent)
-            lines.append(line[:end])
-            rest = line[end:]
-            line = prefix + rest[len(rest.plain) - len(rest.plain.lstrip(" ")) :]
-            indent = len(prefix)
-        lines.append(line)
+        start = 0
+        for ahead, part in fold(line.plain, width):
+            lines.append(Content.assemble((ahead, "$text-muted"), line[start : start + len(part)]).rstrip())
+            start += len(part)
     return lines
-
-
-def _break(text: str, width: int, least: int) -> int:
-    """Return the end of a line: after a comma in its second half, else after a space in the last two thirds."""
-    end = width
-    while Content(text[:end]).cell_length > width:
-        end -= 1
-    comma = text.rfind(", ", max(least + 1, width // 2), end) + 1
-    space = text.rfind(" ", max(least + 1, width // 3), end + 1)
-    return comma or (space if space > 0 else end)
 
 
 def _is_python(code: str) -> bool:

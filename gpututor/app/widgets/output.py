@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from textual import events
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Static
 
 from gpututor.app.commands import screen_bindings
 from gpututor.app.widgets.base import PlainText
@@ -68,6 +72,11 @@ def everything(report: Report, source: str = "") -> list[Section]:
     return [Section(outcome_line(report), first), *checks, *_outputs(report, most_lines=None)]
 
 
+def as_text(sections: Sequence[Section]) -> str:
+    """Return sections as one text, without control characters, for the clipboard."""
+    return escape_control_chars("\n\n".join("\n".join(filter(None, section)) for section in sections))
+
+
 def details_of(verdict: Verdict, source_lines: Sequence[str] = ()) -> list[tuple[str, str]]:
     """Return (label, text) of a check's details. `source_lines`: lines of the graded text, if it is known."""
     line = "" if verdict.line is None else f"{verdict.line}"
@@ -116,6 +125,38 @@ def printed(run: RunSummary, most_lines: int | None = SHOWN_LINES) -> str:
     return "\n".join(shown)
 
 
+Shown = TypeVar("Shown")
+
+
+class ScrollableText(VerticalScroll, Generic[Shown], can_focus=True):
+    """A text to scroll, drawn again for each width."""
+
+    BINDINGS = screen_bindings("scrolling")
+    KEYS = "scrolling"
+
+    def __init__(self, lines: Callable[[Shown, int], Iterable[Content]], *, id: str | None = None) -> None:
+        """`lines` draws a subject in a width of so many columns."""
+        super().__init__(id=id)
+        self._lines = lines
+        self._text = Static("")
+        self._shown: Shown | None = None
+
+    def compose(self) -> ComposeResult:
+        yield self._text
+
+    def show(self, shown: Shown) -> None:
+        self._shown = shown
+        self._draw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        width = self.scrollable_content_region.width
+        if self._shown is not None and width:
+            self._text.update(Content("\n").join(self._lines(self._shown, width)))
+
+
 class LongText(ScrollView, can_focus=True):
     """Sections with wrapped lines, to scroll."""
 
@@ -140,9 +181,9 @@ class LongText(ScrollView, can_focus=True):
         self._lines = []
         for section in self._sections:
             starts.append(len(self._lines))
-            self._lines += [(text, True) for text in _wrapped(section.heading, width)]
+            self._lines += [(text, True) for text in wrapped(section.heading, width)]
             if section.text:
-                self._lines += [(text, False) for text in _wrapped(section.text, width)]
+                self._lines += [(text, False) for text in wrapped(section.text, width)]
             self._lines.append(("", False))
         self.virtual_size = Size(width, len(self._lines))
         if self._first is not None and starts:
@@ -170,7 +211,7 @@ class LongText(ScrollView, can_focus=True):
         (self.scroll_home if which == "home" else self.scroll_end)(animate=False)
 
 
-def _wrapped(text: str, width: int) -> Iterator[str]:
+def wrapped(text: str, width: int) -> Iterator[str]:
     """Yield the lines, at most `width` cells wide, broken between words and with the same indentation."""
     for line in escape_control_chars(text).split("\n"):
         line = line.expandtabs(4)

@@ -22,7 +22,7 @@ from gpututor.app.widgets.output import (
     everything,
     output_blocks,
 )
-from gpututor.grading.events import GradingEvent, WaitingForDevice
+from gpututor.grading.events import CheckFinished, GradingEvent, ScenarioStarted
 from gpututor.grading.report import Report, Verdict
 from gpututor.grading.report_text import RunProgress, device_words, elapsed, mark, outcome_line
 from gpututor.text import lines_of
@@ -155,6 +155,7 @@ class Results(Vertical, can_focus=True):
         self._device = PlainText("", classes="device")
         self._notice = PlainText("", classes="news")
         """Line above the checks, displayed only if it has words."""
+        self._notice.display = False
         self._news = ""
         self._is_older = False
         self._is_stale = False
@@ -223,19 +224,22 @@ class Results(Vertical, can_focus=True):
             self._ticking.pause()
 
     def hear(self, event: GradingEvent) -> None:
-        """Note an event for the words of progress."""
+        """Show an event of the run."""
         if self._progress is not None:
             self._progress.hear(event)
-            if isinstance(event, WaitingForDevice):
-                self._progress.begun()
+        match event:
+            case ScenarioStarted(scenario, device):
+                self._scenario_started(scenario, device)
+            case CheckFinished(verdict):
+                self._add_verdict(verdict)
 
-    def scenario_started(self, scenario: str, device: str) -> None:
+    def _scenario_started(self, scenario: str, device: str) -> None:
         self._on_device = f"On {device_words(device)}"
         self._device.update(self._on_device)
         self._mount_rows(self._waiting)
         self._headings.begin(scenario, device)
 
-    def add_verdict(self, verdict: Verdict) -> None:
+    def _add_verdict(self, verdict: Verdict) -> None:
         """Add a verdict, and open the first finding."""
         key = (verdict.scenario, verdict.check)
         if key in self._rows or key in self._unshown:
@@ -279,7 +283,7 @@ class Results(Vertical, can_focus=True):
         self._show_title(outcome_line(report), {0: "-passed", 1: "-failed"}.get(report.outcome.exit_code, "-neutral"))
         self._device.update(_where(report))
         for verdict in report.verdicts:
-            self.add_verdict(verdict)
+            self._add_verdict(verdict)
         self._mount_rows(self._waiting)
         if self._unshown:
             self.body.mount(PlainText(f"… {len(self._unshown):,} more checks: v shows all", classes="reason"))
@@ -313,10 +317,10 @@ class Results(Vertical, can_focus=True):
     def show_report(self, report: Report, source: str, news: str, *, older: bool = False) -> None:
         self.begin(source)
         for run in report.runs:
-            self.scenario_started(run.scenario, run.device)
+            self._scenario_started(run.scenario, run.device)
             for verdict in report.verdicts:
                 if verdict.scenario == run.scenario:
-                    self.add_verdict(verdict)
+                    self._add_verdict(verdict)
         self.finish(report, news, older=older)
 
     @property

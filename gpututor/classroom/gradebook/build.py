@@ -13,6 +13,7 @@ from gpututor.classroom.gradebook.marking import (
     EXTENDED,
     NOT_YET,
     GradedAttempt,
+    Score,
     attempt_of,
     mark_of,
     marked_by_hand,
@@ -21,15 +22,16 @@ from gpututor.classroom.gradebook.marking import (
     summary,
 )
 from gpututor.classroom.gradebook.model import (
-    Attempt,
     ExerciseSummary,
     Gradebook,
     GradebookWarning,
     Mark,
     StudentMarks,
 )
+from gpututor.classroom.gradebook.slip_days import spend_slip_days
 from gpututor.classroom.history import HistoryEntry, marks_by_hand, read_history
-from gpututor.classroom.jobs import JobFailure, Options, read_failures
+from gpututor.classroom.jobs import JobFailure, Options, class_secret, read_failures
+from gpututor.classroom.pseudonyms import Pseudonyms
 from gpututor.classroom.roster import Roster, enrol, read_roster
 from gpututor.classroom.rules import OWN, CheckDescriptions, Describe, Rules, course_of, mistakes_error, points_of
 from gpututor.classroom.submissions import Class, Submission
@@ -45,33 +47,50 @@ _BROKEN = "Its file in the journal is broken: move it away, then grade again wit
 
 
 def make_gradebook(
-    folder: ClassFolder, rules: Rules, course_folder: Path | None = None, roster: Path | None = None
+    folder: ClassFolder,
+    rules: Rules,
+    course_folder: Path | None = None,
+    roster: Path | None = None,
+    *,
+    with_names: bool = True,
 ) -> Gradebook:
     """Make the gradebook of a class.
 
-    `course_folder`: a moved course. `roster`: a roster in place of the one in the folder. Raises `UsageError`, also for
-    wrong rules or a wrong roster.
+    `course_folder`: a moved course. `roster`: a roster in place of the one in the folder. `with_names`: False for
+    pseudonyms. Raises `UsageError`, also for wrong rules or a wrong roster.
     """
-    class_ = folder.read_class()
-    enrolment, roster_notices = None, list[GradebookWarning]()
-    if roster is not None or folder.roster_file.exists():
-        people = read_roster(roster or folder.roster_file)
-        enrolment = enrol(class_, rules, people)
+    submitted = class_ = folder.read_class()
+    people = read_roster(roster or folder.roster_file) if roster is not None or folder.roster_file.exists() else None
+    enrolment = enrol(class_, rules, people) if people is not None else None
+    if enrolment is not None:
         class_, rules = enrolment.class_, enrolment.rules
-        roster_notices += _roster_warnings(people, enrolment.others)
+    chosen, sections = (enrolment.pseudonyms, enrolment.sections) if enrolment is not None else ({}, None)
+    pseudonyms = Pseudonyms(lambda: class_secret(folder.salt_file), class_.students, chosen, submitted.students)
+    by_hand = marks_by_hand(read_history(folder))
+    others = enrolment.others if enrolment is not None else ()
+    if not with_names:
+        class_, rules = pseudonyms.class_(class_), pseudonyms.rules(rules)
+        by_hand = {(pseudonyms.of(id), key): pseudonyms.entry(entry) for (id, key), entry in by_hand.items()}
+        others = tuple(map(pseudonyms.of, others))
+        sections = {pseudonyms.of(id): words for id, words in sections.items()} if sections is not None else None
     if course_folder is not None:
         class_ = replace(class_, course=str(course_folder))
     course = course_of(class_)
     graded, notices = _graded(folder, class_)
-    notices += roster_notices
+    if not with_names:
+        graded = {file: _without_names(attempt, pseudonyms) for file, attempt in graded.items()}
+    notices += _roster_warnings(people, others) if people is not None else ()
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
     if course is None:
         advice = "The report shows keys in place of titles. Restore the course, or name it with --course."
         notices.append(GradebookWarning(f"The course is no longer in {class_.course}.", advice))
-    by_hand = marks_by_hand(read_history(folder))
-    sections = enrolment.sections if enrolment is not None else None
     with CheckDescriptions() as descriptions:
-        return gradebook_of(class_, graded, rules, exercises, notices, descriptions.of, by_hand, sections)
+        made = gradebook_of(class_, graded, rules, exercises, notices, descriptions.of, by_hand, sections)
+    return replace(made, pseudonyms=pseudonyms, has_names=with_names)
+
+
+def _without_names(attempt: GradedAttempt, pseudonyms: Pseudonyms) -> GradedAttempt:
+    return replace(attempt, report=pseudonyms.report(attempt.report) if attempt.report is not None else None)
 
 
 def gradebook_of(
@@ -97,33 +116,45 @@ def gradebook_of(
         by_exercise.setdefault(submission.exercise, []).append(submission)
     assigned = rules.assigned or tuple(by_exercise)
     students = sorted(class_.students, key=lambda student: student.id)
-    summaries, marks = [], {student.id: list[Mark]() for student in students}
     misplaced = class_.of_no_exercise()
-    for key in [key for key in exercises if key in assigned] + sorted(set(assigned) - set(exercises)):
-        exercise = exercises.get(key)
+    keys = [key for key in exercises if key in assigned] + sorted(set(assigned) - set(exercises))
+    scores: dict[str, Score] = {}
+    files: dict[tuple[str, str], list[Submission]] = {}
+    for key in keys:
         submissions = by_exercise.get(key, [])
         reports = [graded[each].report for each in submissions if each in graded]
-        of = score_attempt(key, filter(None, reports), rules, partial(_authors_points, exercise, describe))
-        attempts: dict[str, list[Attempt]] = {}
+        authors_points = partial(_authors_points, exercises.get(key), describe)
+        scores[key] = score_attempt(key, filter(None, reports), rules, authors_points)
         for submission in sorted(submissions, key=lambda submission: submission.attempt):
-            attempt = attempt_of(submission, graded.get(submission, GradedAttempt()), of, rules)
-            attempts.setdefault(submission.student, []).append(attempt)
-        of_exercise = [
-            mark_of(student.id, attempts.get(student.id, ()), of, rules, misplaced.get(student.id, ()))
-            for student in students
+            files.setdefault((submission.student, key), []).append(submission)
+
+    def computed(student: str, key: str, slip_days: int) -> Mark:
+        of = scores[key]
+        attempts = [
+            attempt_of(submission, graded.get(submission, GradedAttempt()), of, rules, slip_days)
+            for submission in files.get((student, key), ())
         ]
-        entries = ((mark, by_hand.get((mark.student, key))) for mark in of_exercise)
-        of_exercise = [marked_by_hand(mark, entry) if entry is not None else mark for mark, entry in entries]
-        for mark in of_exercise:
-            marks[mark.student].append(mark)
+        return mark_of(student, attempts, of, rules, misplaced.get(student, ()))
+
+    marks: dict[str, list[Mark]] = {}
+    slip_days: dict[str, int] = {}
+    for student in students:
+        of_student, slip_days[student.id] = spend_slip_days(student.id, keys, rules, partial(computed, student.id))
+        entries = ((mark, by_hand.get((student.id, mark.exercise))) for mark in of_student)
+        marks[student.id] = [marked_by_hand(mark, entry) if entry is not None else mark for mark, entry in entries]
+    summaries = []
+    for at, key in enumerate(keys):
+        exercise = exercises.get(key)
         label, title = (exercise.label, exercise.title) if exercise is not None else ("", key)
-        summaries.append(summary(label, title, of_exercise, of, rules, counts_missing=sections is not None))
+        of_exercise = [marks[student.id][at] for student in students]
+        summaries.append(summary(label, title, of_exercise, scores[key], rules, counts_missing=sections is not None))
     everyone = tuple(
-        student_marks(student, marks[student.id], rules, (sections or {}).get(student.id, "")) for student in students
+        student_marks(student, marks[student.id], rules, (sections or {}).get(student.id, ""), slip_days[student.id])
+        for student in students
     )
     warnings += _exercise_warnings(by_exercise, summaries)
     warnings += _by_hand_warnings(by_hand.values(), marks, {each.exercise: each for each in summaries})
-    warnings += _extension_warnings(everyone)
+    warnings += [*_extension_warnings(everyone), *_attempts_warnings(everyone, rules)]
     return Gradebook(class_, rules, tuple(summaries), everyone, tuple(warnings), has_roster=sections is not None)
 
 
@@ -222,7 +253,7 @@ def _roster_warnings(roster: Roster, others: Sequence[str]) -> Iterator[Gradeboo
         yield GradebookWarning(title, "They are in all reports. If an id differs in the roster, correct it there.")
     if roster.ignored:
         title = f"{roster.path}: columns that are not used: {', '.join(map(repr, roster.ignored))}."
-        yield GradebookWarning(title, "Used are id, name, email, section and extension (in hours).")
+        yield GradebookWarning(title, "Used are id, name, email, section, extension (in hours) and pseudonym.")
 
 
 def _extension_warnings(students: Sequence[StudentMarks]) -> Iterator[GradebookWarning]:
@@ -233,6 +264,19 @@ def _extension_warnings(students: Sequence[StudentMarks]) -> Iterator[GradebookW
         title = f"Late by the platform, but with an extension, so nothing is taken off: {names}."
         advice = "The platform gives no times. Check them there; `gpututor classroom mark` sets a mark by hand."
         yield GradebookWarning(title, advice)
+
+
+def _attempts_warnings(students: Sequence[StudentMarks], rules: Rules) -> Iterator[GradebookWarning]:
+    """Warn of students whose submissions have none of the first attempts, which alone may count."""
+    names = []
+    for mark in (mark for marks in students for mark in marks.marks):
+        limit = rules.max_attempts_for(mark.exercise)
+        if limit is not None and mark.counted is not None and mark.counted.handed_in.attempt > limit:
+            names.append(f"{mark.student} {mark.exercise}")
+    if names:
+        shown = ", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")
+        title = f"Only later attempts than max_attempts allows were submitted: {shown}."
+        yield GradebookWarning(title, "Add the earlier attempts, or set a mark with `gpututor classroom mark`.")
 
 
 def _by_hand_warnings(

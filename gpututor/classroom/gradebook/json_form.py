@@ -15,6 +15,7 @@ def as_json(gradebook: Gradebook) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "attempts": gradebook.rules.attempts,
+        "slip_days": gradebook.rules.slip_days,
         "exercises": [_exercise(exercise) for exercise in gradebook.exercises],
         "students": [_student(marks) for marks in gradebook.students],
         "unmatched": [_attributes(file, "source why students") for file in gradebook.class_.unmatched],
@@ -53,6 +54,7 @@ def _student(marks: StudentMarks) -> dict[str, Any]:
         "so_far": marks.points,
         "of": marks.known_of,
         "open": marks.open,
+        "slip_days": marks.slip_days,
         "marks": [_mark(mark) for mark in marks.marks],
     }
 
@@ -67,6 +69,7 @@ def _mark(mark: Mark) -> dict[str, Any]:
         "attempt": counted.handed_in.attempt if counted is not None else None,
         "attempts": len(mark.attempts),
         "late_per_cent": counted.lateness.per_cent if counted is not None else 0.0,
+        "slip_days": counted.lateness.slip_days if counted is not None else 0,
         "dropped": mark.is_dropped,
         "by_hand": (
             _attributes(mark.by_hand, "points by at why") | {"computed": mark.computed_word}

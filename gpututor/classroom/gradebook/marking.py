@@ -23,7 +23,7 @@ from gpututor.classroom.gradebook.model import (
     Timing,
 )
 from gpututor.classroom.history import HistoryEntry
-from gpututor.classroom.rules import OWN, Rules
+from gpututor.classroom.rules import OWN, PERIOD_S, Rules
 from gpututor.classroom.submissions import Student, Submission
 from gpututor.grading.journal import GradingKey
 from gpututor.grading.report import Outcome, Report, Status, Verdict
@@ -114,9 +114,9 @@ def score_attempt(
     )
 
 
-def attempt_of(handed_in: Submission, graded: GradedAttempt, of: Score, rules: Rules) -> Attempt:
-    """Score a submission."""
-    lateness = lateness_of(handed_in, rules)
+def attempt_of(handed_in: Submission, graded: GradedAttempt, of: Score, rules: Rules, slip_days: int = 0) -> Attempt:
+    """Score a submission, whose due date is moved by `slip_days`."""
+    lateness = lateness_of(handed_in, rules, slip_days)
     report = graded.report
     if handed_in.refusal:
         status, outcome, report = MarkStatus.REFUSED, Outcome.REJECTED, None
@@ -179,25 +179,45 @@ def _held_back(mark: CheckMark) -> CheckMark:
     return replace(mark, status=Status.HELD_BACK, points=0.0)
 
 
-def lateness_of(handed_in: Submission, rules: Rules) -> Lateness:
-    """Compare with the student's due date. A file that only the platform marks as late is one period late."""
+def lateness_of(handed_in: Submission, rules: Rules, slip_days: int = 0) -> Lateness:
+    """Compare with the student's due date, moved by `slip_days`.
+
+    A file that only the platform marks as late is one period late; a slip day covers it.
+    """
     policy = rules.late
-    due, at = rules.due_for(handed_in.exercise, handed_in.student), submitted_at(handed_in)
-    if due is not None and at is not None:
-        late_s = max((at - due).total_seconds(), 0.0)
+    used = min(slip_days, slip_days_needed(handed_in, rules))
+    late_s = _late_s(handed_in, rules)
+    if late_s is not None:
+        late_s = max(late_s - used * PERIOD_S["day"], 0.0)
         periods, known = policy.periods(late_s), True
     else:
-        late_s, periods, known = 0.0, int(handed_in.late), False
+        late_s, periods, known = 0.0, int(handed_in.late and not used), False
         if periods and rules.extends(handed_in.exercise, handed_in.student):
             return Lateness(words=EXTENDED)
+    days = count(used, "slip day")
     if not periods:
-        return Lateness()
+        return Lateness(words=f"Late, but in time with {days}." if used else "", slip_days=used)
     if policy.is_too_late(late_s):
-        return Lateness(periods, 100.0, True, "It came too late to count.")
+        return Lateness(periods, 100.0, True, "It came too late to count.", used)
     per_cent = policy.per_cent_for(periods)
     how_late = count(periods, f"started {policy.per}") if known else f"by the platform, counted as one {policy.per}"
+    how_late += f" after {days}" if used else ""
     words = f"Late ({how_late})" + (f": {per_cent:g} per cent are taken off." if per_cent else ".")
-    return Lateness(periods, per_cent, False, words)
+    return Lateness(periods, per_cent, False, words, used)
+
+
+def slip_days_needed(handed_in: Submission, rules: Rules) -> int:
+    """Return the number of days by which the due date must move for an attempt to be in time."""
+    late_s = _late_s(handed_in, rules)
+    if late_s is not None:
+        return rules.late.slip_days(late_s)
+    return int(handed_in.late and not rules.extends(handed_in.exercise, handed_in.student))
+
+
+def _late_s(handed_in: Submission, rules: Rules) -> float | None:
+    """Return the seconds after the student's due date, 0 if in time; None if a time is unknown."""
+    due, at = rules.due_for(handed_in.exercise, handed_in.student), submitted_at(handed_in)
+    return max((at - due).total_seconds(), 0.0) if due is not None and at is not None else None
 
 
 def submitted_at(handed_in: Submission) -> datetime | None:
@@ -246,20 +266,41 @@ def mark_of(
         reason = f"Nothing was submitted for it; {misplaced}." if misplaced else "Nothing was submitted."
         status = MarkStatus.NOT_HANDED_IN
         return Mark(student, of.exercise, status, 0.0, of.known_of, reason=reason, misplaced=misplaced)
-    if rules.attempts == "last":
-        in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
-        counted = (in_time or attempts)[-1]
-        points = counted.points
+    limit = rules.max_attempts_for(of.exercise)
+    allowed = [attempt for attempt in attempts if limit is None or attempt.handed_in.attempt <= limit]
+    if not allowed:  # the platform keeps the last attempt only
+        points, counted, status = 0.0, attempts[0], MarkStatus.OPEN
+    elif rules.attempts == "last":
+        in_time = [attempt for attempt in allowed if not attempt.lateness.too_late]
+        counted = (in_time or allowed)[-1]
+        points, status = counted.points, counted.status
     else:
-        counted = _best(attempts)
-        points = max(attempt.points for attempt in attempts)
-    which = ""
-    if len(attempts) > 1:
-        what = "counts" if counted.status is MarkStatus.FINAL else "needs a decision first"
-        number = attempts.index(counted) + 1
-        which = f"Attempt {number} of {len(attempts)} {what}."
-    reason = " ".join(filter(None, (which, counted.reason)))
-    return Mark(student, of.exercise, counted.status, points, of.known_of, tuple(attempts), counted, reason)
+        counted = _best(allowed)
+        points, status = max(attempt.points for attempt in allowed), counted.status
+    mark = Mark(student, of.exercise, status, points, of.known_of, tuple(attempts), counted)
+    which = attempt_words(mark, rules, "needs a decision first")
+    return replace(mark, reason=" ".join(filter(None, (which, counted.reason if allowed else ""))))
+
+
+def attempt_words(mark: Mark, rules: Rules, undecided: str) -> str:
+    """Return a sentence on the attempt that counts, and why; empty for a single attempt.
+
+    `undecided`: the verb if the mark is not final.
+    """
+    counted, limit = mark.counted, rules.max_attempts_for(mark.exercise)
+    if counted is None:
+        return ""
+    number, total = (attempt.handed_in.attempt for attempt in (counted, mark.attempts[-1]))
+    if limit is not None and number > limit:
+        first = count(limit, "attempt counts", "attempts count")
+        return f"Only the first {first}, and no file of an earlier attempt than {number} is there."
+    if len(mark.attempts) == 1:
+        return ""
+    if mark.status is not MarkStatus.FINAL:
+        return f"Attempt {number} of {total} {undecided}."
+    in_time = " in time" if any(attempt.lateness.too_late for attempt in mark.attempts) else ""
+    first = f" of the first {limit}, which may count" if limit is not None and total > limit else ""
+    return f"Attempt {number} of {total} counts: the {rules.attempts}{in_time}{first}."
 
 
 def marked_by_hand(mark: Mark, entry: HistoryEntry) -> Mark:
@@ -290,7 +331,9 @@ def _best(attempts: Sequence[Attempt]) -> Attempt:
     return best if best is not None else (in_time or attempts)[-1]
 
 
-def student_marks(student: Student, marks: Sequence[Mark], rules: Rules, section: str = "") -> StudentMarks:
+def student_marks(
+    student: Student, marks: Sequence[Mark], rules: Rules, section: str = "", slip_days: int = 0
+) -> StudentMarks:
     """Sum up a student's marks, one for each exercise in the order of the gradebook."""
     counting = [mark for mark in marks if mark.exercise not in rules.drop]
     dropped = {mark.exercise for mark in marks} - {mark.exercise for mark in counting}
@@ -314,6 +357,7 @@ def student_marks(student: Student, marks: Sequence[Mark], rules: Rules, section
         # An open mark may change which marks are the lowest.
         open=sum(not mark.status.is_mark for mark in counting),
         section=section,
+        slip_days=slip_days,
     )
 
 
@@ -380,9 +424,10 @@ def _check_count(check: CheckMark, statuses: Counter[Status]) -> CheckCount:
 
 def timings_of(student: str, report: Report) -> Iterator[Timing]:
     """Yield the times that checks compared with a baseline's, if their figures have a ratio."""
-    times = {run.scenario: run.times for run in report.runs}
+    runs = {run.scenario: run for run in report.runs}
     for verdict in report.verdicts:
         if (match := _RATIO.match(verdict.measured)) is not None:
-            is_measured = times.get(verdict.scenario) == "measured"
-            ratio = float(match[1])
-            yield Timing(student, verdict.check, verdict.scenario, ratio, verdict.status, is_measured, verdict.measured)
+            run = runs.get(verdict.scenario)
+            is_measured, device = (run.times == "measured", run.device) if run is not None else (False, "")
+            figures = (float(match[1]), verdict.status, is_measured, verdict.measured, device)
+            yield Timing(student, verdict.check, verdict.scenario, *figures)

@@ -11,6 +11,7 @@ from enum import StrEnum
 from statistics import fmean
 
 from gpututor.classroom.history import HistoryEntry
+from gpututor.classroom.pseudonyms import Pseudonyms
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Class, Student, Submission
 from gpututor.classroom.tables import number
@@ -70,6 +71,8 @@ class Lateness:
     """True if it is worth nothing by the rules."""
     words: str = ""
     """A sentence; empty if in time."""
+    slip_days: int = 0
+    """Days by which slip days moved the due date for it, as far as it needed them."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,8 @@ class StudentMarks:
     """Number of exercises without a mark."""
     section: str = ""
     """The section in the instructor's roster; empty if unknown."""
+    slip_days: int = 0
+    """Number of slip days spent."""
 
     @property
     def of(self) -> float:
@@ -226,6 +231,8 @@ class Timing:
     is_measured: bool
     """True on a real device; False for a time that the virtual GPU modelled."""
     words: str
+    device: str = ""
+    """The scenario's device: `cuda:0, virtual T4`; empty if unknown."""
 
 
 BINS = 10
@@ -307,6 +314,10 @@ class Gradebook:
     notices: tuple[GradebookWarning, ...]
     has_roster: bool = False
     """True if the students are those of the instructor's roster: then a missing file counts as 0 in means."""
+    pseudonyms: Pseudonyms | None = None
+    """The students' pseudonyms; None if the gradebook was not made from a folder."""
+    has_names: bool = True
+    """False if all names in it are replaced by pseudonyms."""
 
     @property
     def sections(self) -> tuple[SectionSummary, ...]:
@@ -318,6 +329,14 @@ class Gradebook:
             final = sum(marks.final for marks in of_it)
             summaries.append(SectionSummary(section, len(of_it), final, fmean(shares) if shares else None))
         return tuple(summaries)
+
+    def without_names(self, text: str) -> str:
+        """Return a text of a student, without names if the gradebook has none."""
+        return text if self.has_names or self.pseudonyms is None else self.pseudonyms.text(text)
+
+    def slip_days_of(self, marks: StudentMarks) -> tuple[int, int]:
+        """Return the numbers of a student's slip days that are spent, and left."""
+        return marks.slip_days, self.rules.slip_days - marks.slip_days
 
     def student(self, id: str) -> StudentMarks:
         return next(marks for marks in self.students if marks.student.id == id)

@@ -52,7 +52,7 @@ def _overview(gradebook: Gradebook) -> Iterator[str]:
     yield f"{students}, {files} for {count(len(gradebook.exercises), 'exercise')}{unmatched}."
     undecided = sum(not marks.final for marks in gradebook.students)
     more = f" {count(undecided, 'student')} without a final total." if undecided else ""
-    yield f"The {rules.attempts} attempt counts.{more}"
+    yield f"{rules.counting_words}{more}"
 
 
 def _exercises(gradebook: Gradebook, width: int) -> Iterator[str]:
@@ -78,7 +78,9 @@ def _students(gradebook: Gradebook, width: int) -> Iterator[str]:
     students = gradebook.students
     names = ["Student", *(escape_control_chars(marks.student.called) for marks in students)]
     totals = [("Points", "Of"), *(_total(marks) for marks in students)]
-    columns = [
+    budget = gradebook.rules.slip_days
+    columns = [["Slip days", *(f"{marks.slip_days} of {budget}" for marks in students)]] if budget else []
+    columns += [
         [exercise.label or f"#{place}", *(_mark(marks.marks[place - 1]) for marks in students)]
         for place, exercise in enumerate(gradebook.exercises, 1)
     ]
@@ -95,7 +97,7 @@ def _students(gradebook: Gradebook, width: int) -> Iterator[str]:
         cells = [_right(column[place], at) for column, at in shown]
         line = _GAP.join([_left(student, name), _right(total[0], points), _right(total[1], of), *cells])
         yield _cut(line.rstrip(), width)
-    yield from _wrapped(_legend(gradebook, len(shown)), width)
+    yield from _wrapped(_legend(gradebook, max(len(shown) - bool(budget), 0)), width)
 
 
 def _wrapped(lines: Iterator[str], width: int) -> Iterator[str]:

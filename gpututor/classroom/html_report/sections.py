@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import html
-import math
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpututor.classroom.feedback import ShownCheck, StudentView, SubmittedLines, student_view, total_for_student
+from gpututor.classroom.feedback import (
+    ShownCheck,
+    StudentView,
+    SubmittedLines,
+    slip_days_for_student,
+    student_view,
+    total_for_student,
+)
 from gpututor.classroom.gradebook import marking
 from gpututor.classroom.gradebook.model import (
     BINS,
@@ -18,12 +23,10 @@ from gpututor.classroom.gradebook.model import (
     Mark,
     MarkStatus,
     StudentMarks,
-    Timing,
 )
 from gpututor.classroom.gradebook.terminal import BY_HAND, UNKNOWN
 from gpututor.classroom.tables import number
-from gpututor.grading.report import Status
-from gpututor.grading.report_text import GLYPHS, OUTCOME_TITLES, count
+from gpututor.grading.report_text import OUTCOME_TITLES, count
 from gpututor.text import escape_control_chars, truncate
 
 
@@ -71,16 +74,6 @@ def share_bar(share: float, label: str) -> str:
 
 
 _BAR, _HIGH, _LEFT = 30, 64, 6
-_PLOT, _DOT, _LANE = 300, 6, 56
-_LANES = (
-    (Status.PASSED, "good"),
-    (Status.TOO_SLOW, "bad"),
-    (Status.FAILED, "bad"),
-    (Status.INCONCLUSIVE, "open"),
-    (Status.NEEDS_REVIEW, "open"),
-    (Status.HELD_BACK, "open"),
-)
-_STEPS = (1, 2, 5)
 
 
 def distribution(bins: Sequence[int], what: str) -> str:
@@ -103,78 +96,6 @@ def distribution(bins: Sequence[int], what: str) -> str:
         x = _LEFT + place * _BAR
         drawn.append(f'<text class="tick" x="{x}" y="{base + 16}" text-anchor="{anchor}">{10 * place} %</text>')
     return "".join([*drawn, "</svg>"])
-
-
-def strip(timings: Sequence[Timing]) -> str:
-    """Draw a dot for each time, in a lane for each status: round for modelled times, square for measured ones."""
-    ratios = [max(timing.ratio, 1e-6) for timing in timings]
-    low, high = _range(ratios)
-    lanes = [(status, look) for status, look in _LANES if any(timing.status is status for timing in timings)]
-    height = len(lanes) * (_LANE + 20) + 30
-    slowest, fastest = max(ratios), min(ratios)
-    label = f"{count(len(timings), 'time')}, {fastest:.2g} to {slowest:.2g} × the baseline's"
-    drawn = [f'<svg class="strip" viewBox="0 0 {_PLOT + 30} {height}" role="img" aria-label="{text(label)}">']
-    base = height - 26
-    at = _place(1.0, low, high)
-    drawn.append(f'<path class="baseline" d="M{at:g} 0V{base}"/>')
-    columns = {(status, is_measured): Counter[int]() for status, _ in lanes for is_measured in (False, True)}
-    for timing, ratio in zip(timings, ratios, strict=True):
-        columns[timing.status, timing.is_measured][round(_place(ratio, low, high) / _DOT)] += 1
-    tallest = max((max((columns[status, False] + columns[status, True]).values()) for status, _ in lanes), default=1)
-    step = min(_DOT + 0.5, (_LANE - _DOT) / max(tallest - 1, 1))
-    for row, (status, look) in enumerate(lanes):
-        modelled, measured = columns[status, False], columns[status, True]
-        floor = (row + 1) * (_LANE + 20) - 4
-        words = f"{GLYPHS[status]} {status.value} ({modelled.total() + measured.total()})"
-        drawn.append(f'<text x="2" y="{floor - _LANE - 4}">{words}</text>')
-        for kind, counts, below in (("modelled", modelled, Counter[int]()), ("measured", measured, modelled)):
-            if dots := _dots(counts, below, floor - _DOT / 2, step):
-                drawn.append(f'<path class="dots {kind} {look}" d="{dots}"/>')
-    drawn.append(f'<path class="axis" d="M14 {base}H{_PLOT + 16}"/>')
-    for ratio in _ticks(low, high):
-        x = _place(ratio, low, high)
-        drawn.append(
-            f'<path class="axis" d="M{x:g} {base}v4"/><text class="tick" x="{x:g}" y="{base + 17}">{ratio:g} ×</text>'
-        )
-    return "".join([*drawn, "</svg>"])
-
-
-def _sign(kind: str) -> str:
-    return f'<svg viewBox="0 0 12 12" aria-hidden="true"><path class="dots {kind}" d="M6 6h0"/></svg>'
-
-
-LEGEND = (
-    f'<p class="legend">{_sign("modelled")} modelled by the virtual GPU, {_sign("measured")} measured on a device. '
-    "The dashed line is the baseline's time; further to the left is faster.</p>"
-)
-
-
-def _dots(counts: Counter[int], below: Counter[int], floor: float, step: float) -> str:
-    """Stack dots of about the same ratio on each other and on those `below`; skip dots that others would hide."""
-    return "".join(
-        f"M{column * _DOT} {floor - (below[column] + place) * step:.4g}h0"
-        for column, dots in sorted(counts.items())
-        for place in range(0, dots, math.ceil(dots / (4 * _LANE)))
-    )
-
-
-def _range(ratios: Sequence[float]) -> tuple[float, float]:
-    """Return the logarithms of the least and largest ratio on the axis: at least half to double the baseline's."""
-    return math.log10(min(*ratios, 0.5)) - 0.05, math.log10(max(*ratios, 2.0)) + 0.05
-
-
-def _place(ratio: float, low: float, high: float) -> float:
-    return round(15 + _PLOT * (math.log10(ratio) - low) / (high - low), 1)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    powers = range(math.floor(low), math.ceil(high) + 1)
-    every = [step * 10.0**power for power in powers for step in _STEPS if low <= math.log10(step * 10.0**power) <= high]
-    if len(every) <= 6:
-        return every
-    tens = [10.0**power for power in powers if low <= power <= high]
-    stride = math.ceil(len(tens) / 6)
-    return [ratio for ratio in tens if round(math.log10(ratio)) % stride == 0]
 
 
 MOST_ROWS = 200
@@ -270,23 +191,6 @@ def failed_checks(gradebook: Gradebook) -> str:
     return section("checks", label, table(label, ("Check", "Exercise", "Failed"), rows), more) if rows else ""
 
 
-def timings(gradebook: Gradebook) -> str:
-    figures = "\n".join(figure for exercise in gradebook.exercises for figure in _strips(exercise))
-    body = f'{LEGEND}<div class="cards">{figures}</div>' if figures else ""
-    return section("timings", "Times against the baseline", body)
-
-
-def _strips(exercise: ExerciseSummary) -> Iterator[str]:
-    by_check: dict[tuple[str, str], list[Timing]] = {}
-    for timing in exercise.timings:
-        by_check.setdefault((timing.check, timing.scenario), []).append(timing)
-    for (check, scenario), times in by_check.items():
-        median = statistics.median(timing.ratio for timing in times)
-        figures = f"{count(len(times), 'time')}, fastest {times[0].ratio:.2g} ×, median {median:.2g} ×"
-        facts = f'<p class="facts">{text(f"{check}, {scenario}: {figures}")}</p>'
-        yield f"<article><h3>{text(exercise.numbered_title)}</h3>{facts}{strip(times)}</article>"
-
-
 def questions(gradebook: Gradebook) -> str:
     """List the open marks, warnings, and unmatched files."""
     titles = {each.exercise: each.numbered_title for each in gradebook.exercises}
@@ -343,7 +247,9 @@ def marks_table(gradebook: Gradebook) -> str:
         f'<th scope="col" title="{text(each.numbered_title)}">{text(each.label or each.numbered_title)}</th>'
         for each in gradebook.exercises
     )
-    rows = "\n".join(_row(place, marks) for place, marks in enumerate(gradebook.students))
+    budget = gradebook.rules.slip_days
+    head = f'<th scope="col">Slip days of {budget}</th>{head}' if budget else head
+    rows = "\n".join(_row(place, marks, has_slip_days=budget > 0) for place, marks in enumerate(gradebook.students))
     table = (
         '<div class="wide tall" role="region" aria-label="Marks" tabindex="0"><table class="marks numbers">'
         f'{_caption("Marks")}<thead><tr><th scope="col">Student</th><th scope="col">Points</th>'
@@ -378,15 +284,16 @@ _CONTROLS = (
 )
 
 
-def _row(place: int, marks: StudentMarks) -> str:
+def _row(place: int, marks: StudentMarks, *, has_slip_days: bool) -> str:
     so_far = f'open <span class="called">{number(marks.points)} so far</span>'
     points = number(marks.points) if marks.final else so_far
     cells = "".join(_cell(f"#s{place}e{column}", mark) for column, mark in enumerate(marks.marks))
+    slip_days = f"<td>{marks.slip_days}</td>" if has_slip_days else ""
     state = "final" if marks.final else "open"
     return (
         f'<tr data-state="{state}"><th scope="row"><a href="#s{place}">{name(marks.student.id)}</a>'
         f"{_called(marks)}</th>"
-        f"<td>{points}</td><td>{number(marks.known_of)}</td>{cells}</tr>"
+        f"<td>{points}</td><td>{number(marks.known_of)}</td>{slip_days}{cells}</tr>"
     )
 
 
@@ -411,7 +318,7 @@ def _legend(gradebook: Gradebook) -> str:
     words += [f"{BY_HAND} by hand"] if gradebook.by_hand else []
     words += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
     words += [UNKNOWN] if any(exercise.known_of is None for exercise in gradebook.exercises) else []
-    return f"The {gradebook.rules.attempts} attempt counts. {'. '.join(words)}{'.' if words else ''}"
+    return f"{gradebook.rules.counting_words} {'. '.join(words)}{'.' if words else ''}"
 
 
 def reports(gradebook: Gradebook, lines: SubmittedLines) -> str:
@@ -431,7 +338,8 @@ def _report(place: int, marks: StudentMarks, gradebook: Gradebook, lines: Submit
         _exercise(f"s{place}e{column}", exercise, mark, student_view(mark, exercise, gradebook.rules), lines)
         for column, (exercise, mark) in enumerate(pairs)
     )
-    return _details(place, marks, body)
+    slip_days = slip_days_for_student(gradebook, marks)
+    return _details(place, marks, f"<p>{text(slip_days)}</p>{body}" if slip_days else body)
 
 
 def _too_long(place: int, marks: StudentMarks) -> str:

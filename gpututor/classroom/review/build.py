@@ -325,6 +325,9 @@ class _Reviewer:
 
     def _grade_one(self, submission: Submission, report: Report | None) -> str:
         """Return the command that grades a submission in the same way and shows the report."""
+        if self.options.has_variants(submission.exercise):
+            words = ["gpututor", "classroom", "regrade", str(self.folder.folder), submission.student]
+            return shlex.join([*words, submission.exercise, "--attempt", str(submission.attempt)])
         path = str(self.folder.submission(submission.sha256))
         words = ["gpututor", "grade", submission.exercise, "--file", path]
         if self.options.device != "auto":

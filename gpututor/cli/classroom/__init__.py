@@ -20,6 +20,12 @@ def add_class_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, instead of OUT/classroom.toml")
 
 
+def add_pseudonyms_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the option of verbs whose output others may see."""
+    pseudonyms_help = "replace names, ids and addresses of students by pseudonyms: the roster's, or made-up ones"
+    parser.add_argument("--pseudonyms", action="store_true", help=pseudonyms_help)
+
+
 def add_author_arguments(parser: argparse.ArgumentParser, *, needs_reason: bool) -> None:
     """Add the arguments of verbs that write to the history."""
     parser.add_argument("--why", metavar="TEXT", required=needs_reason, default="", help="the reason, for the history")
@@ -27,8 +33,13 @@ def add_author_arguments(parser: argparse.ArgumentParser, *, needs_reason: bool)
 
 
 def student_named(words: str, gradebook: Gradebook) -> StudentMarks:
-    """Return the student with this id, or with this address or name if only one has it. Raises `UsageError`."""
+    """Return the student with this id, or with this address or name if only one has it. Raises `UsageError`.
+
+    In a gradebook without names, `words` may be the pseudonym, too.
+    """
     students = gradebook.students
+    if not gradebook.has_names and gradebook.pseudonyms is not None:
+        words = gradebook.pseudonyms.of_name(words)
     folded = words.casefold()
     same_id = [marks for marks in students if marks.student.id == words]
     same = same_id or [

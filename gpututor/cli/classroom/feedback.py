@@ -7,6 +7,10 @@ penalties, and as many hints as the rules allow (`hints` in OUT/classroom.toml).
 Reports never mention hidden checks, or details that an instructor has to look at. Each run rewrites all reports.
 Reports of former students stay, and a warning names them.
 
+If a student has a place on a leaderboard, their report gives it, and their pseudonym there.
+
+--pseudonyms writes reports without names to OUT/pseudonymous/feedback, for people outside of the course.
+
 --moodle and --canvas also write the reports as one zip, which the platform hands out. The class must be graded from
 the platform's own download, because the zip needs the names in it.
 """
@@ -21,12 +25,13 @@ from gpututor.classroom.feedback import SubmittedLines, feedback
 from gpututor.classroom.feedback_files import PLATFORMS, Feedback, write_reports
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
+from gpututor.classroom.gradebook.leaderboard import leaderboards
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.rules import course_of, rules_for
-from gpututor.cli.classroom import add_class_arguments, student_named
+from gpututor.cli.classroom import add_class_arguments, add_pseudonyms_argument, student_named
 from gpututor.cli.classroom.report import print_notices
 from gpututor.cli.options import whole_number
-from gpututor.errors import CourseError
+from gpututor.errors import CourseError, UsageError
 from gpututor.files import sweep_parts
 from gpututor.grading.report_text import count
 from gpututor.processes import is_alive
@@ -37,6 +42,7 @@ MOST_HINTS = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_class_arguments(parser)
+    add_pseudonyms_argument(parser)
     hints_help = "how many hints of each exercise may be given, whatever the rules say"
     parser.add_argument("--hints", metavar="N", type=whole_number(0, MOST_HINTS), help=hints_help)
     format_help = "markdown (default), or html: also write each report as a page for a browser"
@@ -49,16 +55,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     folder = ClassFolder(arguments.out.absolute())
-    gradebook = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course)
-    notices = list(gradebook.notices)
     zips = [(each, path) for each in PLATFORMS if (path := getattr(arguments, each.layout)) is not None]
+    if arguments.pseudonyms and zips:
+        title = f"--{zips[0][0].layout} needs the students' real names, which --pseudonyms replaces."
+        raise UsageError(title, "Run the command twice, once with each option.")
+    rules = rules_for(folder, arguments.rules)
+    gradebook = make_gradebook(folder, rules, arguments.course, with_names=not arguments.pseudonyms)
+    folder = folder if gradebook.has_names else folder.without_names()
+    notices = list(gradebook.notices)
     for platform, path in zips:
         platform.check(folder, gradebook, path)
     chosen = _chosen(arguments.student, gradebook)
     hints = _hints_of(gradebook, arguments.hints, notices)
-    lines = SubmittedLines(folder)
+    lines = SubmittedLines(folder, gradebook.without_names)
+    boards = leaderboards(gradebook)
     reports = [
-        Feedback(marks.student, feedback(gradebook, marks, lines, hints))
+        Feedback(marks.student, feedback(gradebook, marks, lines, hints, boards))
         for marks in gradebook.students
         if marks.student.id in chosen
     ]

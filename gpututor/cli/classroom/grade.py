@@ -265,7 +265,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     secret_help = "the class secret of another machine, for the same inputs as there"
     parser.add_argument("--secret", metavar="FILE", type=Path, help=secret_help)
     parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, kept as OUT/classroom.toml")
-    roster_help = "the class's roster, kept as OUT/roster.csv: id, name, email, section, extension (hours)"
+    columns = "id, name, email, section, extension (hours), pseudonym"
+    roster_help = f"the class's roster, kept as OUT/roster.csv: {columns}"
     parser.add_argument("--roster", metavar="CSV", type=Path, help=roster_help)
     parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
 

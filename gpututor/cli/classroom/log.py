@@ -27,7 +27,7 @@ from gpututor.classroom.regrade import result_words
 from gpututor.classroom.rules import rules_for
 from gpututor.classroom.submissions import Class, Submission
 from gpututor.classroom.tables import number
-from gpututor.cli.classroom import add_class_arguments, student_named
+from gpututor.cli.classroom import add_class_arguments, add_pseudonyms_argument, student_named
 from gpututor.errors import GradingError
 from gpututor.grading.journal import entries
 from gpututor.text import escape_control_chars
@@ -39,14 +39,19 @@ _KEYS = ("student", "exercise", "by", "why", "points", "before", "after", "submi
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_class_arguments(parser)
+    add_pseudonyms_argument(parser)
     parser.add_argument("student", metavar="STUDENT", nargs="?", help="only this student (default: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
 
 
 def main(arguments: argparse.Namespace) -> int:
     folder = ClassFolder(arguments.out.absolute())
-    gradebook = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course)
-    rows = [*_gradings(folder, gradebook.class_), *map(_decision, read_history(folder))]
+    rules = rules_for(folder, arguments.rules)
+    gradebook = make_gradebook(folder, rules, arguments.course, with_names=not arguments.pseudonyms)
+    decisions = read_history(folder)
+    if not gradebook.has_names and gradebook.pseudonyms is not None:
+        decisions = tuple(map(gradebook.pseudonyms.entry, decisions))
+    rows = [*_gradings(folder, gradebook.class_), *map(_decision, decisions)]
     if arguments.student is not None:
         student = student_named(arguments.student, gradebook).student.id
         rows = [row for row in rows if row["student"] == student]

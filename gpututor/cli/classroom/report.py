@@ -7,18 +7,24 @@ final one.
 Without options it prints a table. The options write files, and --all writes all of them to OUT/report. It writes those
 for Canvas and Moodle only for classes from there, or with a roster.
 
+--pseudonyms replaces the students' names, ids and addresses in all of these, and --all then writes to
+OUT/pseudonymous/report. Files for Gradescope, Canvas and Moodle keep the ids, because the platforms need them: with
+--pseudonyms, only their own options write them.
+
 --misconceptions counts the failures that look like the wrong solutions which come with each exercise. It grades these
 once, like submissions, and OUT/journal keeps the results.
 
 --json prints one object:
   schema_version  1
   attempts        "best" or "last"
+  slip_days       each student's budget of slip days
   exercises       [{exercise, label, title, of, extra, weight, due, dropped, handed_in, without_mark, outcomes,
                     distribution (ten equal parts), mean, median (of all points, 0 to 1), checks}]
       checks      [{check, of, extra, hidden, passed, failed, open, not_run, held_back}]
-  students        [{student, name, email, section, points (null while a mark is open), so_far, of, open, marks}]
+  students        [{student, name, email, section, points (null while a mark is open), so_far, of, open, slip_days
+                    (used), marks}]
       marks       [{exercise, standing, mark (null where there is none), so_far, of, outcome, attempt, attempts,
-                    late_per_cent, dropped, by_hand, journal_key, reason}]
+                    late_per_cent, slip_days, dropped, by_hand, journal_key, reason}]
                   standing is "final", "open", "refused", "not graded" or "not handed in"
                   by_hand is null or {points, by, at, why, computed (the mark, or why there is none)}
   misconceptions  [{exercise, wrong: [{file, sentence}], students}], with --misconceptions only; wrong is empty for
@@ -51,7 +57,7 @@ from gpututor.classroom.misconceptions import Misconception, misconceptions, wro
 from gpututor.classroom.regrade import jobs_again
 from gpututor.classroom.rules import rules_for
 from gpututor.classroom.work_queue import WorkQueue
-from gpututor.cli.classroom import add_class_arguments
+from gpututor.cli.classroom import add_class_arguments, add_pseudonyms_argument
 from gpututor.cli.classroom.grade import ProgressLine, failure_lines
 from gpututor.course.loader import load_course
 from gpututor.errors import UsageError
@@ -72,8 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{export.option}", metavar=export.metavar, type=Path, help=export.help)
         if export.roster_help:
             parser.add_argument(f"--{export.option}-roster", metavar="FILE", type=Path, help=export.roster_help)
-    roster_help = "the class's roster, instead of OUT/roster.csv: id, name, email, section, extension (hours)"
+    columns = "id, name, email, section, extension (hours), pseudonym"
+    roster_help = f"the class's roster, instead of OUT/roster.csv: {columns}"
     parser.add_argument("--roster", metavar="CSV", type=Path, help=roster_help)
+    add_pseudonyms_argument(parser)
     parser.add_argument("--all", action="store_true", help="write all of these to OUT/report")
     misconceptions_help = "compare failures with the wrong solutions of the exercises, which are graded once"
     parser.add_argument("--misconceptions", action="store_true", help=misconceptions_help)
@@ -83,10 +91,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     folder = ClassFolder(arguments.out.absolute())
     _check_rosters(arguments)
-    gradebook = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course, arguments.roster)
+    with_names = not arguments.pseudonyms
+    rules = rules_for(folder, arguments.rules)
+    gradebook = make_gradebook(folder, rules, arguments.course, arguments.roster, with_names=with_names)
     notices = list(gradebook.notices)
     if arguments.all:
-        _take_all(arguments, folder.exports, gradebook.class_.layout)
+        exports = (folder if with_names else folder.without_names()).exports
+        _take_all(arguments, exports, gradebook)
     written = list(_written(arguments, folder, gradebook, notices))
     screen = sys.stderr if arguments.json else sys.stdout
     compared = _misconceptions(arguments, folder, gradebook, notices) if arguments.misconceptions else None
@@ -158,10 +169,14 @@ def _roster(arguments: argparse.Namespace, name: str) -> Path | None:
     return path
 
 
-def _take_all(arguments: argparse.Namespace, folder: Path, layout: str) -> None:
-    """Set each export's path in the folder, unless it has one. Platforms' exports need a class or roster of theirs."""
+def _take_all(arguments: argparse.Namespace, folder: Path, gradebook: Gradebook) -> None:
+    """Set each export's path in the folder, unless it has one.
+
+    Platforms' exports need a class or roster of theirs. Those with ids stay out of a folder without names.
+    """
     for export in EXPORTS:
-        is_foreign = export.layout not in ("", layout) and _roster(arguments, export.name) is None
+        is_foreign = export.layout not in ("", gradebook.class_.layout) and _roster(arguments, export.name) is None
+        is_foreign = is_foreign or (export.needs_names and not gradebook.has_names)
         if getattr(arguments, export.name) is None and not is_foreign:
             setattr(arguments, export.name, folder / export.place)
 
@@ -171,10 +186,16 @@ def _written(
 ) -> Iterator[Path]:
     for export in EXPORTS:
         path: Path | None = getattr(arguments, export.name)
-        if path is not None:
-            sweep_parts(path if export.file_name else path.parent, is_alive)
-            notices += export.write(ExportRequest(gradebook, folder, path, _roster(arguments, export.name)))
-            yield path
+        if path is None:
+            continue
+        written = gradebook
+        if export.needs_names and not gradebook.has_names:
+            written = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course, arguments.roster)
+            title = f"{path} has the students' real ids despite --pseudonyms."
+            notices.append(GradebookWarning(title, "The platform finds the students by them: keep it to yourself."))
+        sweep_parts(path if export.file_name else path.parent, is_alive)
+        notices += export.write(ExportRequest(written, folder, path, _roster(arguments, export.name)))
+        yield path
 
 
 def print_notices(notices: Sequence[GradebookWarning]) -> None:

@@ -40,7 +40,7 @@ from gpututor.classroom.review.build import lines_of
 from gpututor.classroom.review.similarity import FEWEST
 from gpututor.classroom.rules import rules_for
 from gpututor.classroom.tables import csv_text
-from gpututor.cli.classroom import add_class_arguments
+from gpututor.cli.classroom import add_class_arguments, add_pseudonyms_argument
 from gpututor.cli.classroom.report import print_notices
 from gpututor.text import escape_control_chars
 
@@ -49,6 +49,7 @@ SCHEMA_VERSION = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_class_arguments(parser)
+    add_pseudonyms_argument(parser)
     similar_help = f"share of common fingerprints from which texts are alike: above 0, to 1 ({SHARE:g})"
     parser.add_argument("--similar", metavar="SHARE", type=_share, default=SHARE, help=similar_help)
     parser.add_argument("--csv", metavar="FILE", type=Path, help="also write the list as a table")
@@ -57,7 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     folder = ClassFolder(arguments.out)
-    gradebook = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course)
+    rules = rules_for(folder, arguments.rules)
+    gradebook = make_gradebook(folder, rules, arguments.course, with_names=not arguments.pseudonyms)
     review = review_of(folder, gradebook, arguments.similar)
     if arguments.csv is not None:
         write_text(arguments.csv, csv_text(_rows(review)))

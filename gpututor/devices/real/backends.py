@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -14,6 +14,7 @@ from gpututor.hardware.scenario import ACCELERATORS
 
 _LACKING = (AttributeError, NotImplementedError, RuntimeError, TypeError, AssertionError)
 """Errors that torch raises for a function that this version, build or machine does not have."""
+Result = TypeVar("Result")
 
 
 class Backend:
@@ -31,7 +32,7 @@ class Backend:
         self.kind = kind
         """`cuda`, `xpu` or `mps`."""
         self._module = getattr(torch, kind)
-        self._event = getattr(self._module, "Event", None)
+        self._event: Any = getattr(self._module, "Event", None)
         # Bound before they are watched: the recorder's own waits are not recorded.
         self._synchronise = _unwrapped(self._module, "synchronize")
         self._wait_for = _unwrapped(self._event, "synchronize")
@@ -44,17 +45,11 @@ class Backend:
 
     def count(self) -> int:
         """Return the number of devices; a large number if it is unknown."""
-        try:
-            return int(self._module.device_count())
-        except _LACKING:
-            return sys.maxsize
+        return _answer(lambda: int(self._module.device_count()), sys.maxsize)
 
     def event(self) -> Any | None:
         """Return a new event with a clock; None if there are none."""
-        try:
-            return self._event(enable_timing=True) if self._event is not None else None
-        except _LACKING:
-            return None
+        return None if self._event is None else _answer(lambda: self._event(enable_timing=True), None)
 
     def record(self, event: Any, stream: Any) -> None:
         """Put the event into a stream."""
@@ -111,17 +106,11 @@ class Backend:
             return int(stats["allocated_bytes"]["all"]["current"]), int(stats.get("num_alloc_retries", 0))
         except (*_LACKING, KeyError):
             pass
-        try:
-            return int(self._module.memory_allocated(index)), 0
-        except _LACKING:
-            return 0, 0
+        return _answer(lambda: int(self._module.memory_allocated(index)), 0), 0
 
     def reserved(self, index: int) -> int:
         """Return the bytes that the allocator has from the driver; 0 if unknown."""
-        try:
-            return int(self._module.memory_reserved(index))
-        except _LACKING:
-            return 0
+        return _answer(lambda: int(self._module.memory_reserved(index)), 0)
 
 
 class MpsBackend(Backend):
@@ -149,10 +138,7 @@ class MpsBackend(Backend):
         return 1
 
     def figures(self, index: int) -> tuple[int, int]:
-        try:
-            return int(torch.mps.current_allocated_memory()), 0
-        except _LACKING:
-            return 0, 0
+        return _answer(lambda: int(torch.mps.current_allocated_memory()), 0), 0
 
 
 def backends() -> dict[str, Backend]:
@@ -161,10 +147,15 @@ def backends() -> dict[str, Backend]:
 
 
 def _is_available(kind: str) -> bool:
+    return _answer(lambda: bool(getattr(torch, kind).is_available()), False)
+
+
+def _answer(ask: Callable[[], Result], default: Result) -> Result:
+    """Return what a device answers, or the default if this build of torch, or the device, has no answer."""
     try:
-        return bool(getattr(torch, kind).is_available())
+        return ask()
     except _LACKING:
-        return False
+        return default
 
 
 def _unwrapped(owner: Any, name: str) -> Callable[..., Any]:

@@ -6,12 +6,13 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 
@@ -51,7 +52,7 @@ def _is_for_a_compiler() -> bool:
 
     Inductor and Triton wait while they compare variants of a kernel; Inductor waits before it records a CUDA graph.
     """
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(3)  # above the watched call and `_around`
     while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         if frame.f_code.co_filename.startswith(_COMPILERS):
             return True
@@ -59,23 +60,33 @@ def _is_for_a_compiler() -> bool:
     return False
 
 
-def _waiting(waits_for: Callable[..., tuple[torch.device | None, int]]) -> Watch:
-    """Record a call as a wait for the device and stream that `waits_for(observation, *args, **kwargs)` returns."""
+def _around(call: Callable[..., Any]) -> Watch:
+    """Run `call(observation, real function, its full name, *args, **kwargs)` instead of the real function."""
 
     def watch(seen: Observation, real: Real, name: str) -> Real:
         @wraps(real)
-        def synchronize(*args: Any, **kwargs: Any) -> Any:
-            began = seen.now()
-            real(*args, **kwargs)
-            if _is_for_a_compiler():
-                return
-            device, stream = waits_for(seen, *args, **kwargs)
-            if device is not None:
-                seen.waited(name, device, stream, began)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            return call(seen, real, name, *args, **kwargs)
 
-        return synchronize
+        return watched
 
     return watch
+
+
+def _waiting(waits_for: Callable[..., tuple[torch.device | None, int]]) -> Watch:
+    """Record a call as a wait for the device and stream that `waits_for(observation, *args, **kwargs)` returns."""
+
+    @_around
+    def synchronize(seen: Observation, real: Real, name: str, /, *args: Any, **kwargs: Any) -> None:
+        began = seen.now()
+        real(*args, **kwargs)
+        if _is_for_a_compiler():
+            return
+        device, stream = waits_for(seen, *args, **kwargs)
+        if device is not None:
+            seen.waited(name, device, stream, began)
+
+    return synchronize
 
 
 def _device_wait(kind: str) -> Watch:
@@ -108,123 +119,95 @@ def _event_wait(kind: str) -> Watch:
     return _waiting(lambda seen, event: (getattr(event, "device", None) or torch.device(kind), 0))
 
 
-def _printing(seen: Observation, real: Real, name: str) -> Real:
+@_around
+def _printing(seen: Observation, real: Real, name: str, /, self: Any, **kwargs: Any) -> Any:
     """Record printing, which reads elements one by one, as one copy and one wait, as for the virtual GPU."""
-
-    @wraps(real)
-    def __repr__(self: Any, **kwargs: Any) -> Any:
-        recorder = seen.recorder
-        if self.device.type in ("cpu", "meta") or not self.numel() or not recorder.enabled or seen.is_aside():
-            return real(self, **kwargs)
-        device, began = seen.name_of(self.device), seen.now()
-        with seen.aside():
-            text = real(self, **kwargs)
-        recorder.transfer(device, "cpu", bytes_of(self), name="print", launched=began)
-        recorder.synchronise("print", device, launched=began, start=began, end=seen.now())
-        return text
-
-    return __repr__
+    recorder = seen.recorder
+    if self.device.type in ("cpu", "meta") or not self.numel() or not recorder.enabled or seen.is_aside():
+        return real(self, **kwargs)
+    device, began = seen.name_of(self.device), seen.now()
+    with seen.aside():
+        text = real(self, **kwargs)
+    recorder.transfer(device, "cpu", bytes_of(self), name="print", launched=began)
+    recorder.synchronise("print", device, launched=began, start=began, end=seen.now())
+    return text
 
 
-def _as_number(seen: Observation, real: Real, name: str) -> Real:
+@_around
+def _as_number(seen: Observation, real: Real, name: str, self: Any) -> Any:
     """Record a number that is read where no mode sees it: `torch.tensor([x, y])` reads its elements so."""
-
-    @wraps(real)
-    def read(self: Any) -> Any:
-        if self.device.type not in seen.backends or not seen.recorder.enabled or seen.is_aside():
-            return real(self)
-        reads, began = seen.reads, seen.now()
-        number = real(self)
-        if seen.reads == reads and not torch.compiler.is_compiling():
-            seen.reads += 1  # a class of tensors calls this method twice
-            device = seen.name_of(self.device)
-            seen.recorder.transfer(device, "cpu", self.element_size(), name=_READ, launched=began)
-            seen.waited(_READ, self.device, 0, began)
-        return number
-
-    return read
+    if self.device.type not in seen.backends or not seen.recorder.enabled or seen.is_aside():
+        return real(self)
+    reads, began = seen.reads, seen.now()
+    number = real(self)
+    if seen.reads == reads and not torch.compiler.is_compiling():
+        seen.reads += 1  # a class of tensors calls this method twice
+        device = seen.name_of(self.device)
+        seen.recorder.transfer(device, "cpu", self.element_size(), name=_READ, launched=began)
+        seen.waited(_READ, self.device, 0, began)
+    return number
 
 
 _READ = "aten::_local_scalar_dense"
 
 
-def _sleep(seen: Observation, real: Real, name: str) -> Real:
+@_around
+def _sleep(seen: Observation, real: Real, name: str, cycles: Any) -> Any:
     """Record a kernel that only passes time."""
-
-    @wraps(real)
-    def sleep(cycles: Any) -> Any:
-        return seen.launch(name, _current_device(), 0, lambda: real(cycles))
-
-    return sleep
+    return seen.launch(name, _current_device(), 0, lambda: real(cycles))
 
 
-def _emptying(seen: Observation, real: Real, name: str) -> Real:
+@_around
+def _emptying(seen: Observation, real: Real, name: str, /, *args: Any, **kwargs: Any) -> None:
     """Record the wait of `cudaFree` if memory returns to the driver."""
-
-    @wraps(real)
-    def empty_cache(*args: Any, **kwargs: Any) -> None:
-        backend, began = seen.backends.get("cuda"), seen.now()
-        before = [] if backend is None else [backend.reserved(index) for index in range(backend.count())]
-        real(*args, **kwargs)
-        if _is_for_a_compiler():
-            return
-        for index, reserved in enumerate(before):
-            if backend is not None and backend.reserved(index) < reserved:
-                seen.returned_memory(torch.device("cuda", index), began)
-
-    return empty_cache
+    backend, began = seen.backends.get("cuda"), seen.now()
+    before = [] if backend is None else [backend.reserved(index) for index in range(backend.count())]
+    real(*args, **kwargs)
+    if _is_for_a_compiler():
+        return
+    for index, reserved in enumerate(before):
+        if backend is not None and backend.reserved(index) < reserved:
+            seen.returned_memory(torch.device("cuda", index), began)
 
 
-def _tracing(seen: Observation, real: Real, name: str) -> Real:
+@_around
+def _tracing(seen: Observation, real: Real, name: str, /, *args: Any, **kwargs: Any) -> Any:
     """Let `torch.jit.trace` see convolutions, which it records below the operator that the mode sees."""
+    from gpututor.devices.virtual.api.jit import for_tracing
 
-    @wraps(real)
-    def trace(*args: Any, **kwargs: Any) -> Any:
-        from gpututor.devices.virtual.api.jit import for_tracing
-
-        with for_tracing():
-            return real(*args, **kwargs)
-
-    return trace
+    with for_tracing():
+        return real(*args, **kwargs)
 
 
-def _compiling(seen: Observation, real: Real, name: str) -> Real:
+@_around
+def _compiling(seen: Observation, real: Real, name: str, /, *args: Any, **kwargs: Any) -> Any:
     """Watch the launcher of compiled kernels as soon as a program may have them."""
-
-    @wraps(real)
-    def compile(*args: Any, **kwargs: Any) -> Any:
-        compiled = real(*args, **kwargs)
-        if seen.backends:
-            with suppress(ImportError):
-                import_module(_LAUNCHERS)
-            seen.watch_loaded()
-        return compiled
-
-    return compile
+    compiled = real(*args, **kwargs)
+    if seen.backends:
+        with suppress(ImportError):
+            import_module(_LAUNCHERS)
+        seen.watch_loaded()
+    return compiled
 
 
 _LAUNCHERS = "torch._inductor.runtime.triton_heuristics"
 
 
-def _compiled_kernel(seen: Observation, real: Real, name: str) -> Real:
+@_around
+def _compiled_kernel(seen: Observation, real: Real, name: str, /, self: Any, *args: Any, **kwargs: Any) -> Any:
     """Record a kernel that TorchInductor made: its only operators are those that it leaves to libraries."""
-
-    @wraps(real)
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        tensors = [value for value in args if isinstance(value, torch.Tensor)]
-        if not tensors or kwargs.get("benchmark_run"):
-            return real(self, *args, **kwargs)
-        kernel = self.inductor_meta.get("kernel_name") or self.fn.__name__
-        # Its first launch may load it, and may compare variants on the device.
-        return seen.launch(
-            kernel,
-            tensors[0].device,
-            sum(map(bytes_of, tensors)),
-            lambda: real(self, *args, **kwargs),
-            timed=len(self.launchers) == 1,
-        )
-
-    return run
+    tensors = [value for value in args if isinstance(value, torch.Tensor)]
+    if not tensors or kwargs.get("benchmark_run"):
+        return real(self, *args, **kwargs)
+    kernel = self.inductor_meta.get("kernel_name") or self.fn.__name__
+    # Its first launch may load it, and may compare variants on the device.
+    return seen.launch(
+        kernel,
+        tensors[0].device,
+        sum(map(bytes_of, tensors)),
+        lambda: real(self, *args, **kwargs),
+        timed=len(self.launchers) == 1,
+    )
 
 
 def _current_device() -> torch.device:
@@ -232,41 +215,32 @@ def _current_device() -> torch.device:
     return torch.device("cuda", torch.cuda.current_device())
 
 
-def _capture_begin(seen: Observation, real: Real, name: str) -> Real:
-    @wraps(real)
-    def capture_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
-        seen.capture_began(_current_device())
-        try:
-            with seen.aside():  # fills the generator's seed and offset, which the graph's kernels read
-                return real(self, *args, **kwargs)
-        except BaseException:
-            seen.capture_ended(None)
-            raise
-
-    return capture_begin
+@_around
+def _capture_begin(seen: Observation, real: Real, name: str, /, self: Any, *args: Any, **kwargs: Any) -> Any:
+    seen.capture_began(_current_device())
+    try:
+        with seen.aside():  # fills the generator's seed and offset, which the graph's kernels read
+            return real(self, *args, **kwargs)
+    except BaseException:
+        seen.capture_ended(None)
+        raise
 
 
-def _capture_end(seen: Observation, real: Real, name: str) -> Real:
-    @wraps(real)
-    def capture_end(self: Any, *args: Any, **kwargs: Any) -> Any:
-        captured = None
-        try:
-            with seen.aside():
-                out = real(self, *args, **kwargs)
-            captured = self
-            return out
-        finally:
-            seen.capture_ended(captured)
-
-    return capture_end
+@_around
+def _capture_end(seen: Observation, real: Real, name: str, /, self: Any, *args: Any, **kwargs: Any) -> Any:
+    captured = None
+    try:
+        with seen.aside():
+            out = real(self, *args, **kwargs)
+        captured = self
+        return out
+    finally:
+        seen.capture_ended(captured)
 
 
-def _replay(seen: Observation, real: Real, name: str) -> Real:
-    @wraps(real)
-    def replay(self: Any) -> Any:
-        return seen.replay(self, _current_device(), lambda: real(self))
-
-    return replay
+@_around
+def _replay(seen: Observation, real: Real, name: str, self: Any) -> Any:
+    return seen.replay(self, _current_device(), lambda: real(self))
 
 
 class _Ranges(threading.local):
@@ -294,16 +268,13 @@ def _closed(seen: Observation, opened: Open) -> None:
 def _then(record: Callable[..., None]) -> Watch:
     """Call `record(observation, result, *args, **kwargs)` after the real function."""
 
-    def watch(seen: Observation, real: Real, name: str) -> Real:
-        @wraps(real)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            result = real(*args, **kwargs)
-            record(seen, result, *args, **kwargs)
-            return result
+    @_around
+    def call(seen: Observation, real: Real, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        result = real(*args, **kwargs)
+        record(seen, result, *args, **kwargs)
+        return result
 
-        return call
-
-    return watch
+    return call
 
 
 @_then
@@ -368,37 +339,6 @@ TABLE = (
 """Waits of the host, and calls without an operator. Rows of a torch that lacks them are left out."""
 
 
-class _Patches:
-    """The calls that are watched now."""
-
-    def __init__(self, seen: Observation) -> None:
-        self._seen = seen
-        self._before: dict[tuple[Any, str], Any] = {}
-
-    def add_all(self) -> None:
-        """Watch the calls of the table that are loaded, and not watched yet."""
-        for row in TABLE:
-            owner = _loaded(row.owner)
-            original = getattr(owner, row.name, None)
-            if original is None or (owner, row.name) in self._before:
-                continue
-            inherited = row.name not in vars(owner)
-            with suppress(TypeError):  # a class of C, which cannot be changed
-                setattr(owner, row.name, row.watch(self._seen, original, row.full_name))
-                self._before[owner, row.name] = _INHERITED if inherited else original
-
-    def undo(self) -> None:
-        for (owner, name), original in reversed(self._before.items()):
-            if original is _INHERITED:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, original)
-
-
-_INHERITED = object()
-"""A placeholder for a method that the class has from another."""
-
-
 def _loaded(path: str) -> Any:
     """Return a module or class below torch; None if torch lacks it, or has not loaded it."""
     owner: Any = torch
@@ -410,12 +350,22 @@ def _loaded(path: str) -> Any:
 @contextmanager
 def watched(seen: Observation) -> Iterator[None]:
     """Watch the calls of the table inside the block."""
-    patches = _Patches(seen)
     _ranges.open.clear()  # ranges that an earlier observation left open have other times
     _by_identity.clear()
-    seen.watch_loaded = patches.add_all
-    try:
-        patches.add_all()
+    known: set[tuple[Any, str]] = set()
+    with ExitStack() as undo:
+
+        def add_all() -> None:
+            """Watch the calls of the table that are loaded, and not watched yet."""
+            for row in TABLE:
+                owner = _loaded(row.owner)
+                original = getattr(owner, row.name, None)
+                if original is None or (owner, row.name) in known:
+                    continue
+                with suppress(TypeError):  # a class of C, which cannot be changed
+                    undo.enter_context(patch.object(owner, row.name, row.watch(seen, original, row.full_name)))
+                    known.add((owner, row.name))
+
+        seen.watch_loaded = add_all
+        add_all()
         yield
-    finally:
-        patches.undo()

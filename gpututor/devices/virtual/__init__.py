@@ -11,21 +11,13 @@ from typing import TYPE_CHECKING, Any
 from gpututor.devices.virtual import options
 
 if TYPE_CHECKING:
-    from gpututor.devices.virtual.cuda_errors import NoValues
-    from gpututor.devices.virtual.machine import VirtualMachine
-    from gpututor.devices.virtual.session import virtual_gpu
-    from gpututor.devices.virtual.tensors.moves import pinned
-    from gpututor.devices.virtual.tensors.tensor import host_tensor, is_virtual, storage_key
-
-__all__ = [
-    "NoValues",
-    "VirtualMachine",
-    "host_tensor",
-    "is_virtual",
-    "pinned",
-    "storage_key",
-    "virtual_gpu",
-]
+    from gpututor.devices.virtual.cuda_errors import NoValues as NoValues
+    from gpututor.devices.virtual.machine import VirtualMachine as VirtualMachine
+    from gpututor.devices.virtual.session import virtual_gpu as virtual_gpu
+    from gpututor.devices.virtual.tensors.moves import pinned as pinned
+    from gpututor.devices.virtual.tensors.tensor import host_tensor as host_tensor
+    from gpututor.devices.virtual.tensors.tensor import is_virtual as is_virtual
+    from gpututor.devices.virtual.tensors.tensor import storage_key as storage_key
 
 _HOMES = {
     "NoValues": "cuda_errors",

@@ -6,6 +6,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,11 +21,11 @@ _ASYNCHRONOUS = (
 )
 
 
-def invalid_ordinal() -> Exception:
-    """Return the error for a device number beyond the last GPU (c10/cuda/CUDAException.cpp)."""
-    return torch.AcceleratorError(
-        "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?" + _ASYNCHRONOUS
-    )
+invalid_ordinal = partial(
+    torch.AcceleratorError,
+    "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?" + _ASYNCHRONOUS,
+)
+"""A device number beyond the last GPU (c10/cuda/CUDAException.cpp)."""
 
 
 def invalid_device_argument(index: int) -> RuntimeError:
@@ -35,17 +36,14 @@ def invalid_device_argument(index: int) -> RuntimeError:
     return RuntimeError(f"Invalid device argument {chr(index % 256)}: did you call init?")
 
 
-def bad_fork() -> RuntimeError:
-    """Return the error of CUDA's start in a forked child of a process that had started it (torch/cuda/__init__.py)."""
-    return RuntimeError(
-        "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' "
-        "start method"
-    )
-
-
-def forked_tensor() -> Exception:
-    """Return the error for work on a tensor that a forked child inherited."""
-    return torch.AcceleratorError("CUDA error: initialization error" + _ASYNCHRONOUS)
+bad_fork = partial(
+    RuntimeError,
+    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' "
+    "start method",
+)
+"""CUDA's start in a forked child of a process that had started it (torch/cuda/__init__.py)."""
+forked_tensor = partial(torch.AcceleratorError, "CUDA error: initialization error" + _ASYNCHRONOUS)
+"""Work on a tensor that a forked child inherited."""
 
 
 def _cuda_error(name: str, words: str) -> Callable[[], Exception]:
@@ -78,27 +76,33 @@ nothing_captured = _cuda_error("cudaErrorIllegalState", "the operation cannot be
 captured_event = _cuda_error(
     "cudaErrorCapturedEvent", "operation not permitted on an event last recorded in a capturing stream"
 )
-
-
-def capture_of_pageable() -> RuntimeError:
-    """Return the error for a copy of pageable memory in a capture (aten/src/ATen/native/cuda/Copy.cu)."""
-    return RuntimeError(
-        "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. "
-        "Please use tensor.pin_memory() or allocate the tensor with pin_memory=True."
-    )
+capture_of_pageable = partial(
+    RuntimeError,
+    "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. "
+    "Please use tensor.pin_memory() or allocate the tensor with pin_memory=True.",
+)
+"""A copy of pageable memory in a capture (aten/src/ATen/native/cuda/Copy.cu)."""
+left_over_event = partial(
+    RuntimeError, "This event was recorded on a virtual GPU that is switched off: record it again."
+)
+left_over_graph = partial(
+    RuntimeError, "This graph was captured on a virtual GPU that is switched off: capture it again."
+)
+left_over = partial(
+    RuntimeError,
+    "This tensor lives on a virtual GPU that is switched off. Another one is on now, with its own memory: "
+    "make the tensor again.",
+)
+"""A tensor of an earlier machine on a later one, which is like a new process."""
+switched_off = partial(RuntimeError, "The virtual GPU that this thread works on is switched off.")
+"""Work of a thread that outlived its machine."""
+not_compiled = partial(AssertionError, "Torch not compiled with CUDA enabled")
+"""A build without CUDA (torch/cuda/__init__.py)."""
 
 
 def event_of_another_device(event: int, stream: int) -> RuntimeError:
     """Return the error for recording an event on two GPUs (c10/cuda/CUDAEvent.h), printed as characters there."""
     return RuntimeError(f"Event device {chr(event)} does not match recording stream's device {chr(stream)}.")
-
-
-def left_over_event() -> RuntimeError:
-    return RuntimeError("This event was recorded on a virtual GPU that is switched off: record it again.")
-
-
-def left_over_graph() -> RuntimeError:
-    return RuntimeError("This graph was captured on a virtual GPU that is switched off: capture it again.")
 
 
 def no_gpus(driver: str) -> RuntimeError:
@@ -126,24 +130,6 @@ OLD_DRIVER = 11040
 """The newest CUDA of a driver that is too old: 11.4, as 1000 times 11 plus 10 times 4."""
 
 
-def not_compiled() -> AssertionError:
-    """Return the error of a build without CUDA (torch/cuda/__init__.py)."""
-    return AssertionError("Torch not compiled with CUDA enabled")
-
-
-def switched_off() -> RuntimeError:
-    """Return the error for work of a thread that outlived its machine."""
-    return RuntimeError("The virtual GPU that this thread works on is switched off.")
-
-
-def left_over() -> RuntimeError:
-    """Return the error for a tensor of an earlier machine on a later one, which is like a new process."""
-    return RuntimeError(
-        "This tensor lives on a virtual GPU that is switched off. Another one is on now, with its own memory: "
-        "make the tensor again."
-    )
-
-
 def overwritten(*, is_gradient: bool = False) -> RuntimeError:
     """Return the error for a result of compiled code whose memory a later call uses (_inductor/cudagraph_trees.py)."""
     if is_gradient:
@@ -166,6 +152,16 @@ def overwritten(*, is_gradient: bool = False) -> RuntimeError:
 
 def unsupported(call: str, instead: str = "") -> NotImplementedError:
     return NotImplementedError(f"The virtual GPU does not support {call}." + (f" {instead}" if instead else ""))
+
+
+def refused_function(call: str, instead: str = "") -> Any:
+    """Return a function that raises that `call` is not supported."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise unsupported(call, instead)
+
+    refuse.refuses = call  # type: ignore[attr-defined]
+    return refuse
 
 
 def no_kernel(operator: str, backend: str) -> NotImplementedError:

@@ -72,7 +72,6 @@ class _PerThread(threading.local):
                 del chosen[: MAX_CHOSEN // 2]
 
     def stream(self, gpu: int) -> int:
-        """Return the number of the current stream of a GPU."""
         if self.backward is not None:
             self.backward.follow()
         streams = self.streams

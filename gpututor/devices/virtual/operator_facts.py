@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -52,7 +51,6 @@ class OperatorFacts:
 
 @cache
 def tables() -> dict[str, Any]:
-    """Return the tables of `operators.toml`."""
     return tomllib.loads(_PATH.read_text(encoding="utf-8"))
 
 
@@ -95,18 +93,6 @@ def device_checks() -> frozenset[str]:
     """Return the names of the C++ functions of CUDA that compare devices."""
     checks: dict[str, str] = tables()["device_checks"]
     return frozenset(f"wrapper_{key}_{name}" for key, names in checks.items() for name in names.split())
-
-
-@cache
-def nondeterministic() -> dict[str, tuple[str, str]]:
-    """Return the operators without a deterministic CUDA kernel: the name in the error, and in the documentation."""
-    return {name: (caller, documented) for name, (caller, documented) in tables()["nondeterministic"].items()}
-
-
-def unsupported() -> Iterator[tuple[str, str, str]]:
-    """Yield each operator that the virtual GPU refuses: its name, why, and what to do instead."""
-    for name, (reason, instead) in tables()["unsupported"].items():
-        yield name, reason, instead
 
 
 @cache

@@ -14,9 +14,9 @@ from gpututor.devices.virtual.operator_facts import (
     OperatorFacts,
     facts_of,
     kind_of,
-    nondeterministic,
     short_name,
     sized_by_numbers,
+    tables,
 )
 
 _aten = torch.ops.aten
@@ -58,16 +58,6 @@ def _given(args: Sequence[Any], kwargs: Mapping[str, Any], position: int, name: 
     return args[position] if len(args) > position else kwargs.get(name, default)
 
 
-def _histc_waits(args: Sequence[Any], kwargs: Mapping[str, Any] = _NONE) -> bool:
-    """Return True if the values themselves are the bounds (SummaryOps.cu)."""
-    return bool(_given(args, kwargs, 2, "min", 0) == _given(args, kwargs, 3, "max", 0))
-
-
-def _draw_waits(args: Sequence[Any], kwargs: Mapping[str, Any] = _NONE) -> bool:
-    """Return True unless several samples are drawn with replacement (Distributions.cpp)."""
-    return args[1] == 1 or not _given(args, kwargs, 2, "replacement", False)
-
-
 def _isin_waits(args: Sequence[Any], kwargs: Mapping[str, Any] = _NONE) -> bool:
     """Return True if so many elements are compared that they are sorted first (TensorCompare.cpp)."""
     elements, tests = args[:2]
@@ -83,8 +73,10 @@ WAITS: dict[str, Waits] = {
     "mask": lambda args, kwargs=_NONE: _mask_among(args[1]),
     "put": _index_put_waits,
     "deviation": lambda args, kwargs=_NONE: len(args) > 1 and isinstance(args[1], torch.Tensor),
-    "draw": _draw_waits,
-    "histc": _histc_waits,
+    # Unless several samples are drawn with replacement (Distributions.cpp).
+    "draw": lambda args, kwargs=_NONE: args[1] == 1 or not _given(args, kwargs, 2, "replacement", False),
+    # If the values themselves are the bounds (SummaryOps.cu).
+    "histc": lambda args, kwargs=_NONE: bool(_given(args, kwargs, 2, "min", 0) == _given(args, kwargs, 3, "max", 0)),
     "isin": _isin_waits,
     "checked": lambda args, kwargs=_NONE: kwargs.get("lengths") is not None and not kwargs.get("unsafe", False),
 }
@@ -331,7 +323,7 @@ class Operator:
         self.may_resize = bool(self.out_names)
         self.is_kernel = not is_view and kind != NO_COST and func.namespace != "profiler"
         self.random = torch.Tag.nondeterministic_seeded in func.tags
-        self.nondeterministic = func.namespace == "aten" and short_name(schema.name) in nondeterministic()
+        self.nondeterministic = func.namespace == "aten" and short_name(schema.name) in tables()["nondeterministic"]
         """True if some of its calls have no deterministic CUDA kernel; see `operators.determinism`."""
         self.takes_generator = any(argument.name == "generator" for argument in schema.arguments)
         self.reads_at_indices = facts.indices == "read"
@@ -361,7 +353,6 @@ class Operator:
                 yield value
 
     def argument(self, where: int | str) -> str:
-        """Return the name of an argument, given its position or its name."""
         return where if isinstance(where, str) else str(self.func._schema.arguments[where].name)
 
 

@@ -84,9 +84,8 @@ def virtual_gpu(
         with _replacing(machine, settings):
             yield machine
         return
-    rules = {**special_rules(), **shape_only.guarded(collective_rules()), **cuda_kernels.composite_rules()}
-    add_rules({**rules, **recurrent.rules()})
-    calls = {**cuda_kernels.device_calls(), **recurrent.device_calls(), **attention.device_calls()}
+    add_rules({**special_rules(), **shape_only.guarded(collective_rules()), **cuda_kernels.composite_rules()})
+    calls = {**cuda_kernels.DEVICE_CALLS, **recurrent.DEVICE_CALLS, **attention.DEVICE_CALLS}
     add_calls({**calls, **half_precision.half_calls(calls)})
     fill_handlers()
     child_processes.leave()
@@ -102,7 +101,6 @@ def virtual_gpu(
             _on_clock(machine, virtual_time),
             child_processes.inherited_settings(settings, enter_inherited),
             cuda_kernels.composites(),
-            recurrent.on_cudnn(),
             watch_dynamo(),
             triton_kernels(),
             ThreadModes(),

@@ -116,7 +116,6 @@ class _Server:
         del self._children[number]
 
     def close(self) -> None:
-        """End the server and all its children."""
         self._give_up()
         for child in tuple(self._children.values()):
             child.kill()

@@ -139,5 +139,6 @@ CANVAS = Export(
     place="canvas.csv",
     write=roster_writer(canvas),
     roster_help="the gradebook that Canvas exports, for its rows and columns",
+    needs_names=True,
     layout="canvas",
 )

@@ -8,10 +8,10 @@ from gpututor.classroom.gradebook.exports.export import Export, text_writer
 from gpututor.classroom.gradebook.model import Gradebook, Mark, MarkStatus
 from gpututor.classroom.tables import Cell, csv_text
 
-WIDE = ("student", "name", "email", "section", "points", "so_far", "of", "open", "by_hand")
+WIDE = ("student", "name", "email", "section", "points", "so_far", "of", "open", "slip_days", "by_hand")
 LONG = (
     *("student", "name", "email", "exercise", "title", "standing", "outcome", "mark", "so_far", "of", "dropped"),
-    *("attempt", "attempts", "file", "submitted_at", "late_periods", "late_per_cent", "deduction"),
+    *("attempt", "attempts", "file", "submitted_at", "late_periods", "late_per_cent", "slip_days", "deduction"),
     *("by_hand", "computed", "reason"),
     *("check", "sentence", "status", "check_points", "check_of", "extra", "hidden"),
 )
@@ -22,7 +22,8 @@ def wide(gradebook: Gradebook) -> str:
     rows: list[Sequence[Cell]] = [(*WIDE, *(exercise.exercise for exercise in gradebook.exercises))]
     for marks in gradebook.students:
         student = marks.student
-        total: tuple[Cell, ...] = (marks.points if marks.final else "open", marks.points, marks.known_of, marks.open)
+        points = marks.points if marks.final else "open"
+        total: tuple[Cell, ...] = (points, marks.points, marks.known_of, marks.open, marks.slip_days)
         by_hand = (f"{mark.exercise}: {mark.by_hand_words}" for mark in marks.marks if mark.by_hand is not None)
         cells = (mark.mark if mark.mark is not None else mark.status.value for mark in marks.marks)
         rows.append((student.id, student.name, student.email, marks.section, *total, "; ".join(by_hand), *cells))
@@ -55,10 +56,10 @@ def _mark_cells(mark: Mark) -> tuple[Cell, ...]:
     by_hand = (_yes(mark.by_hand is not None), mark.computed_word)
     counted = mark.counted
     if counted is None or mark.status is MarkStatus.NOT_HANDED_IN:
-        return (*cells, *(None,) * 7, *by_hand, mark.reason)
+        return (*cells, *(None,) * 8, *by_hand, mark.reason)
     submission, late = counted.handed_in, counted.lateness
     attempt = (submission.attempt, len(mark.attempts), submission.source, submission.submitted_at)
-    return (*cells, *attempt, late.periods, late.per_cent, counted.deduction, *by_hand, mark.reason)
+    return (*cells, *attempt, late.periods, late.per_cent, late.slip_days, counted.deduction, *by_hand, mark.reason)
 
 
 def _yes(value: bool) -> str:

@@ -43,6 +43,8 @@ class Export:
     """Name of each student's file if the export is a folder; empty if it is one file."""
     roster_help: str = ""
     """A line about `--OPTION-roster FILE`; empty if the export takes no roster."""
+    needs_names: bool = False
+    """True if the platform finds students by their ids, so that pseudonyms must not replace them."""
     layout: str = ""
     """Layout of the only classes that `--all` writes it for without a roster; empty for every class."""
 

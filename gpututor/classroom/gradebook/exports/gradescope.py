@@ -2,7 +2,7 @@
 
 A student without a final total gets none, because Gradescope would enter provisional points as a mark. Students do not
 see the tests of hidden checks, and those of `hidden_until_due` only after the due date. The leaderboard has the ratio
-of times at each exercise with a decided check of speed.
+of times at each exercise with a check of speed, if the submission passed.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gpututor.classroom.feedback import ShownCheck, StudentView, SubmittedLines, student_view
+from gpututor.classroom.feedback import ShownCheck, StudentView, SubmittedLines, slip_days_for_student, student_view
 from gpututor.classroom.folder import folder_name
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, left_over, write_text
-from gpututor.classroom.gradebook.marking import timings_of
+from gpututor.classroom.gradebook.leaderboard import times_of
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning, Mark, StudentMarks
 from gpututor.classroom.rules import Rules
 from gpututor.errors import UsageError
-from gpututor.grading.report import Outcome, Report, Status
+from gpututor.grading.report import Status
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
 
@@ -50,14 +50,16 @@ def results_of(gradebook: Gradebook, marks: StudentMarks, lines: SubmittedLines 
     tests: list[dict[str, Any]] = []
     leaderboard: list[dict[str, Any]] = []
     words: list[str] = []
+    if slip_days := slip_days_for_student(gradebook, marks):
+        words.append(slip_days)
     seconds = 0.0
     for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True):
         view = student_view(mark, exercise, gradebook.rules)
         tests += list(_tests(exercise, mark, view, gradebook.rules, lines))
         words += [f"{exercise.numbered_title}: {' '.join(view.notes)}"] if view.notes else []
+        leaderboard += _leaderboard(exercise, mark, gradebook.rules)
         if mark.counted is not None and mark.counted.report is not None:
             seconds += mark.counted.report.elapsed_s
-            leaderboard += _leaderboard(exercise, mark.counted.report, gradebook.rules)
     return {
         **_texts("\n".join(words)),
         "score": marks.points,
@@ -83,14 +85,11 @@ def _texts(output: str) -> dict[str, Any]:
     }
 
 
-def _leaderboard(exercise: ExerciseSummary, report: Report, rules: Rules) -> Iterator[dict[str, Any]]:
-    """Yield the worst ratio of the scenarios, unless a check of speed is hidden or a check failed otherwise."""
-    if report.outcome not in (Outcome.PASSED, Outcome.TOO_SLOW):
-        return
-    private = {*rules.hidden, *rules.of(exercise.exercise).hidden, *rules.hidden_until_due}
-    ratios = [timing.ratio for timing in timings_of("", report) if timing.check not in private]
-    if ratios:
-        yield {"name": f"{exercise.label or exercise.title} time ratio", "value": max(ratios), "order": "asc"}
+def _leaderboard(exercise: ExerciseSummary, mark: Mark, rules: Rules) -> Iterator[dict[str, Any]]:
+    """Yield a column for each kind of time, because a modelled time is not comparable with a measured one."""
+    for timed, ratio in times_of(mark, rules).items():
+        name = f"{exercise.label or exercise.title} time ratio, {timed.words}"
+        yield {"name": escape_control_chars(name), "value": ratio, "order": "asc"}
 
 
 def _tests(
@@ -154,7 +153,7 @@ def _test(name: str, score: float, most: float, words: str, *, passed: bool) -> 
 
 
 def _write(request: ExportRequest) -> Iterator[GradebookWarning]:
-    files, warnings = gradescope(request.gradebook, SubmittedLines(request.folder))
+    files, warnings = gradescope(request.gradebook, SubmittedLines(request.folder, request.gradebook.without_names))
     for place, results in files.items():
         path = request.path / place
         if results is not None:
@@ -170,4 +169,11 @@ def _write(request: ExportRequest) -> Iterator[GradebookWarning]:
     yield from left_over(request.path, students, known, _FILE_NAME, "give the folder to Gradescope")
 
 
-GRADESCOPE = Export("gradescope", "a results.json for each student", "gradescope", _write, file_name=_FILE_NAME)
+GRADESCOPE = Export(
+    option="gradescope",
+    help="a results.json for each student",
+    place="gradescope",
+    write=_write,
+    file_name=_FILE_NAME,
+    needs_names=True,
+)

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpututor.classroom.feedback import SubmittedLines
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, write_text
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
-from gpututor.classroom.html_report import sections
+from gpututor.classroom.html_report import sections, times
 from gpututor.classroom.html_report.sections import text
 from gpututor.classroom.rules import course_of
 
@@ -20,7 +20,8 @@ _PARTS = (
     ("questions", "Open questions", sections.questions),
     ("exercises", "Exercises", sections.exercises),
     ("checks", "Checks", sections.failed_checks),
-    ("timings", "Times", sections.timings),
+    ("timings", "Times", times.timings),
+    ("leaderboard", "Leaderboards", times.leaderboard),
     ("marks", "Marks", sections.marks_table),
 )
 """Id, title in the navigation, and maker of each section but the students' reports."""
@@ -79,10 +80,11 @@ def _hash(part: str) -> str:
 
 
 def _write(request: ExportRequest) -> list[GradebookWarning]:
-    class_ = request.gradebook.class_
+    gradebook, class_ = request.gradebook, request.gradebook.class_
     course = course_of(class_)
     title = (course.title if course is not None else "") or Path(class_.course).name or "Course"
-    write_text(request.path, page(request.gradebook, SubmittedLines(request.folder), title, datetime.now(UTC)))
+    lines = SubmittedLines(request.folder, gradebook.without_names)
+    write_text(request.path, page(gradebook, lines, title, datetime.now(UTC)))
     return []
 
 

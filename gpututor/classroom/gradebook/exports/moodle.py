@@ -118,5 +118,6 @@ MOODLE = Export(
     place="moodle.csv",
     write=roster_writer(moodle),
     roster_help="the worksheet that Moodle gives, to be filled in",
+    needs_names=True,
     layout="moodle",
 )

@@ -76,7 +76,6 @@ def get_stream(index: int) -> Any:
 
 
 def set_stream(stream: Any) -> None:
-    """Make a stream and its GPU the current ones."""
     if _on_cuda():
         make_current(stream)
 

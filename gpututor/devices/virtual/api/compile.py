@@ -19,7 +19,7 @@ _real_export: Any = torch.export.export
 def compile(model: Any = None, **kwargs: Any) -> Any:
     """Stand in for `torch.compile`: refuse a backend by name, and give flex attention its own kernel."""
     if getattr(model, "__name__", "") == "_flex_attention_hop_wrapper":
-        return _flex_attention
+        return eager_flex_attention
     if kwargs.get("backend") == "cudagraphs":
         raise cuda_errors.unsupported('torch.compile(backend="cudagraphs")', 'Use mode="reduce-overhead".')
     with not_counted():  # it imports Dynamo
@@ -31,7 +31,7 @@ def mark_step() -> None:
     active_machine().marked_steps += 1
 
 
-def _flex_attention(*args: Any, **kwargs: Any) -> Any:
+def eager_flex_attention(*args: Any, **kwargs: Any) -> Any:
     """Run the eager kernel of `flex_attention` instead of compiling it: autograd sees plain operators."""
     return torch_private.eager_kernel(torch.ops.higher_order.flex_attention)(*args, **kwargs)
 

@@ -160,7 +160,6 @@ def exchange_device(index: int) -> int:
 
 
 def lazy_init() -> None:
-    """Start CUDA, which fails without a GPU."""
     active_machine().start()
 
 

@@ -89,8 +89,6 @@ def thread_has_modes() -> bool:
 
 
 class ThreadModes:
-    """Both modes, for one thread."""
-
     def __init__(self) -> None:
         self._dispatch: Any = DeviceMode()
         self._functions: Any = DeviceFunctionMode()
@@ -195,7 +193,8 @@ def _with_host_storage(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _factory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     device = kwargs.get("device")
-    if device is None and not _follows_data(func, args):
+    follows_data = func in _FROM_DATA and bool(args) and isinstance(args[0], Tensor)
+    if device is None and not follows_data:
         device = torch_private.default_device()
     kwargs = {**kwargs, "device": cpp_device(device)} if device is not None else kwargs
     if kwargs.pop("pin_memory", False):
@@ -208,10 +207,6 @@ def _factory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 _FROM_DATA = (torch.as_tensor, torch.asarray, torch.tensor)
-
-
-def _follows_data(func: Any, args: tuple[Any, ...]) -> bool:
-    return func in _FROM_DATA and bool(args) and isinstance(args[0], Tensor)
 
 
 def _without_device_scalars(values: Any) -> Any:

@@ -17,7 +17,6 @@ import torch
 from gpututor.devices.virtual import cuda_errors
 from gpututor.devices.virtual.api.random import state_of
 from gpututor.devices.virtual.api.streams import CudaStream
-from gpututor.devices.virtual.api.unsupported import refused_function
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.execution.graph_capture import Capture, CapturedWork
 from gpututor.devices.virtual.execution.graph_memory import GraphMemory, shared_pools
@@ -197,7 +196,9 @@ class CUDAGraph:
             self._has_structure = self._keep_graph
 
     raw_cuda_graph, raw_cuda_graph_exec, get_graph_data = (
-        staticmethod(refused_function(f"torch.cuda.CUDAGraph.{name}", "CUDA's own graph does not exist here."))
+        staticmethod(
+            cuda_errors.refused_function(f"torch.cuda.CUDAGraph.{name}", "CUDA's own graph does not exist here.")
+        )
         for name in ("raw_cuda_graph", "raw_cuda_graph_exec", "get_graph_data")
     )
 

@@ -134,7 +134,10 @@ def snapshot(mempool: Sequence[int] | None = None) -> dict[str, Any]:
                     segments += [_segment(gpu, pool, blocks) for blocks in _mapped(head)]
     return {
         "segments": sorted(segments, key=lambda segment: int(segment["address"])),
-        "device_traces": [_history_of(gpu) if with_history else [] for gpu in active_machine().gpus],
+        "device_traces": [
+            gpu.memory.history.entries() if with_history and gpu.memory.history is not None else []
+            for gpu in active_machine().gpus
+        ],
         "allocator_settings": _settings().as_dict(),
         "external_annotations": [],
     }
@@ -181,10 +184,6 @@ def record_history_legacy(
     """Record the history with the older arguments: without `traces_have_context`, only live blocks have stacks."""
     context = ("all" if traces_have_context else "state") if record_context else None
     record_history(("all" if most_entries > 1 else "state") if enabled else None, context, most_entries=most_entries)
-
-
-def _history_of(gpu: VirtualGpu) -> list[dict[str, Any]]:
-    return [] if gpu.memory.history is None else gpu.memory.history.entries()
 
 
 def _mapped(first: Block) -> Iterator[list[Block]]:

@@ -27,13 +27,11 @@ class Open(NamedTuple):
 
     @classmethod
     def now(cls, name: str) -> Open:
-        """Begin a range here."""
         machine = active_machine()
         recorder = machine.recorder
         return cls(name, machine.clock.host.now, recorder.place() if recorder.enabled else None)
 
     def end(self) -> None:
-        """End the range now, and record it."""
         machine = active_machine()
         # A clock of another machine, or another thread, may be behind.
         ended = max(self.began, machine.clock.host.now)
@@ -56,13 +54,11 @@ _NO_DEPTH = -2
 
 
 def range_push(msg: Any) -> int:
-    """Open a range in this thread."""
     _of_thread.open.append(Open.now(_text("rangePushA", msg)))
     return _NO_DEPTH
 
 
 def range_pop() -> int:
-    """Close the innermost range of this thread."""
     if _of_thread.open:
         _of_thread.open.pop().end()
     return _NO_DEPTH

@@ -98,14 +98,12 @@ class Stream(_real_stream):  # type: ignore[misc]
 
     @_on_gpu_only
     def query(self) -> bool:
-        """Return True if all its work is done by now."""
         machine, gpu, number = self._place()
         waits.check_capture(machine, gpu, number)
         return machine.clock.is_idle(gpu.index, number)
 
     @_on_gpu_only
     def synchronize(self) -> None:
-        """Wait on the host for all its work."""
         machine, gpu, number = self._place()
         execution.synchronize(machine, gpu, f"{self._call}.synchronize", number)
 
@@ -248,7 +246,6 @@ class Event(_real_event):  # type: ignore[misc]
 
     @_on_gpu_only
     def query(self) -> bool:
-        """Return True if all work before it is done by now, or if it was never recorded."""
         machine = active_machine("event")
         mark = self._recorded(machine)
         if mark is None:
@@ -258,7 +255,6 @@ class Event(_real_event):  # type: ignore[misc]
 
     @_on_gpu_only
     def synchronize(self) -> None:
-        """Wait on the host until all work before it is done."""
         machine = active_machine("event")
         mark = self._recorded(machine)
         if mark is not None:

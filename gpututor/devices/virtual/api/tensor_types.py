@@ -9,22 +9,11 @@ import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.machine import CPU, META, VirtualMachine, active_machine, cpp_device, meant_device
+from gpututor.devices.virtual.operators.fallbacks import CPP_DTYPES
 from gpututor.devices.virtual.operators.special import set_source
 from gpututor.devices.virtual.tensors.storage import virtual_storage
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
-_DTYPES = {
-    "Float": torch.float32,
-    "Double": torch.float64,
-    "Half": torch.float16,
-    "BFloat16": torch.bfloat16,
-    "Byte": torch.uint8,
-    "Char": torch.int8,
-    "Short": torch.int16,
-    "Int": torch.int32,
-    "Long": torch.int64,
-    "Bool": torch.bool,
-}
 _NOT_RECOMMENDED = (
     "The torch.cuda.*DtypeTensor constructors are no longer recommended. It's best to use methods such as "
     "torch.tensor(data, dtype=*, device='cuda') to create tensors."
@@ -78,13 +67,13 @@ class DeviceTensorType(type):
 
 
 def _type(kind: str, module: str, layout: torch.layout) -> DeviceTensorType:
-    body = {"__module__": module, "dtype": _DTYPES[kind], "layout": layout, "is_sparse": layout is not torch.strided}
+    body = {"__module__": module, "dtype": CPP_DTYPES[kind], "layout": layout, "is_sparse": layout is not torch.strided}
     return DeviceTensorType(f"{kind}Tensor", (), body)
 
 
-TENSOR_TYPES = {f"{kind}Tensor": _type(kind, "torch.cuda", torch.strided) for kind in _DTYPES}
+TENSOR_TYPES = {f"{kind}Tensor": _type(kind, "torch.cuda", torch.strided) for kind in CPP_DTYPES}
 SPARSE_TENSOR_TYPES = {
-    f"{kind}Tensor": _type(kind, "torch.cuda.sparse", torch.sparse_coo) for kind in _DTYPES if kind != "Bool"
+    f"{kind}Tensor": _type(kind, "torch.cuda.sparse", torch.sparse_coo) for kind in CPP_DTYPES if kind != "Bool"
 }
 
 
@@ -100,7 +89,7 @@ def parse_tensor_type(wanted: Any) -> tuple[str | None, torch.dtype] | None:
     if not isinstance(wanted, str):
         return None
     module, _, name = wanted.rpartition(".")
-    dtype = _DTYPES.get(name.removesuffix("Tensor"))
+    dtype = CPP_DTYPES.get(name.removesuffix("Tensor"))
     if dtype is None or not name.endswith("Tensor"):
         return None
     _refuse_sparse(module)
@@ -170,7 +159,6 @@ def refuse_apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def convert_type(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Convert a tensor to another dtype, or to a type with its device."""
     wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
     if wanted is None:
         return func(*args, **kwargs)
@@ -216,5 +204,5 @@ HOST_TENSOR_TYPES = {
     f"{kind}Tensor": HostTensorType(
         f"{kind}Tensor", (), {"__module__": "torch", "real": getattr(torch, f"{kind}Tensor")}
     )
-    for kind in _DTYPES
+    for kind in CPP_DTYPES
 }

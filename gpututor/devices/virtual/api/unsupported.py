@@ -39,22 +39,9 @@ def parse_to(*args: Any, **kwargs: Any) -> Any:
 
 def unsupported_stub(call: str, instead: str = "") -> Any:
     """Return a class whose every use raises that `call` is not supported; annotations and isinstance can name it."""
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise cuda_errors.unsupported(call, instead)
-
+    refuse = cuda_errors.refused_function(call, instead)
     body = {"__new__": refuse, "__init__": refuse, "__module__": "torch.cuda", "refuses": call}
     return type(call.rsplit(".", 1)[-1], (), body)
-
-
-def refused_function(call: str, instead: str = "") -> Any:
-    """Return a function that raises that `call` is not supported."""
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise cuda_errors.unsupported(call, instead)
-
-    refuse.refuses = call  # type: ignore[attr-defined]
-    return refuse
 
 
 _real_log: Any = torch_private.log_api_usage

@@ -302,9 +302,7 @@ class MachineClock:
     def is_reached(self, gpu: int, mark: EventMarker) -> bool:
         """Return True if all work before `mark` is done."""
         with self._lock:
-            self.host.spend(EVENT)
-            self.gpus[gpu].play_until(self.host.now)
-            reached = 0 <= mark.time <= self.host.now
+            reached = self.has_passed(gpu, mark)
             if reached:
                 self.order.host_waited_for(mark.known)
             return reached

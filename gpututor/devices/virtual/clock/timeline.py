@@ -187,14 +187,12 @@ class Timeline:
         return task
 
     def copy(self, stream: Stream, launched: int, duration: int, engine: str, row: int = -1) -> Task:
-        """Append a copy to a stream."""
         task = Task(launched, duration, 0, engine, row, stream.key)
         stream.queue.append(task)
         stream.pending += 1
         return task
 
     def mark(self, stream: Stream, launched: int) -> EventMarker:
-        """Append a marker to a stream."""
         mark = EventMarker(launched)
         if stream.queue:
             stream.queue.append(mark)

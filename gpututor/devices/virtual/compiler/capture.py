@@ -58,7 +58,8 @@ def _changes() -> Iterator[Any]:
     # A build with CUDA would look for a driver.
     yield patch.object(pt2.fake_tensor, "init_gpu_context", lambda device: None)
     for kind in ("cpu", "cuda", "meta"):
-        yield patch.object(fake, f"is_{kind}", _is_on(kind), create=True)
+        is_on = property(lambda fake, kind=kind: fake.device.type == kind)  # type: ignore[misc]
+        yield patch.object(fake, f"is_{kind}", is_on, create=True)
     yield patch.object(fake, "cuda", _to_cuda, create=True)
     yield patch.object(fake, "to", _to, create=True)
     yield patch.object(pt2.CPP, "_conv_determine_backend_memory_format", _layout_of_convolution)
@@ -130,10 +131,6 @@ def _dispatch(real: Any) -> Any:
         return real(owner, func, types, args, kwargs)
 
     return dispatch
-
-
-def _is_on(kind: str) -> property:
-    return property(lambda fake: fake.device.type == kind)
 
 
 def _to_cuda(self: Any, device: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:

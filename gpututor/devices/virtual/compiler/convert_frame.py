@@ -6,16 +6,13 @@ that it shows at files whose names contain "convert_frame", as its own file's do
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import ModuleType
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from gpututor.devices.virtual.after_import import AfterImport
 from gpututor.devices.virtual.execution.host_work import not_counted
 from gpututor.devices.virtual.machine import is_on
 
@@ -26,54 +23,22 @@ _RULES = "torch._dynamo.trace_rules"
 @contextmanager
 def watch_dynamo() -> Iterator[None]:
     """Capture frames for the virtual GPU inside the block."""
-    finder = _Finder()
-    module = sys.modules.get(_MODULE)
-    if module is None:
-        sys.meta_path.insert(0, finder)
-    else:
-        finder.change(module)
-    try:
-        yield
-    finally:
-        if finder in sys.meta_path:
-            sys.meta_path.remove(finder)
-        finder.undo()
+    with ExitStack() as undo:
 
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Replaces Dynamo's callback for frames as soon as its module is imported."""
-
-    def __init__(self) -> None:
-        self._class: Any = None
-        self._real: Any = None
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != _MODULE:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                execute(module)
-                self.change(module)
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
-
-    def change(self, module: Any) -> None:
-        self._class = module.CatchErrorsWrapper
-        self._real = self._class.__call__
-        self._class.__call__ = _capturing(self._real)
-        _forget_rules()
-
-    def undo(self) -> None:
-        if self._class is not None:
-            self._class.__call__ = self._real
+        def change(module: Any) -> None:
+            callback = module.CatchErrorsWrapper
+            undo.callback(_forget_rules)
+            undo.callback(setattr, callback, "__call__", callback.__call__)
+            callback.__call__ = _capturing(callback.__call__)
             _forget_rules()
+
+        finder = AfterImport(_MODULE, change)
+        undo.callback(finder.remove)
+        if _MODULE in sys.modules:
+            change(sys.modules[_MODULE])
+        else:
+            finder.install()
+        yield
 
 
 def _capturing(real: Any) -> Any:

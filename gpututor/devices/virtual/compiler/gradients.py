@@ -62,7 +62,6 @@ class _Call:
         self._structure: Any = None
 
     def run(self) -> None:
-        """Compute the results."""
         with torch.enable_grad():
             for position in self._written:
                 self._inner[position] = self._inner[position].clone()

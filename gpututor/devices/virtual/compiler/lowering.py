@@ -114,7 +114,6 @@ class Lowered:
     """True if only eager autograd has the right gradients: the graph writes to tensors that overlap, or moves them."""
 
     def count(self) -> int:
-        """Return the number of kernels in both directions."""
         return len(self.forward.kernels) + (len(self.backward.kernels) if self.backward else 0)
 
 

@@ -47,7 +47,6 @@ __all__ = [
 ]
 
 from gpututor.devices.virtual.api import compile as control_flow
-from gpututor.devices.virtual.torch_private import eager_kernel
 from gpututor.trace.events import UNCOMPILED
 
 FakeTensor: Any = fake_tensor.FakeTensor
@@ -101,18 +100,13 @@ _FLEX_ATTENTION: Any = torch.ops.higher_order.flex_attention
 _UNPRICED = ("cond", "while_loop", "triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional")
 
 
-def eager_flex_attention(*args: Any, **kwargs: Any) -> Any:
-    """Compute flex attention of other operators, as without a compiler."""
-    return eager_kernel(_FLEX_ATTENTION)(*args, **kwargs)
-
-
 def copied(module: Any) -> Any:
     """Return another module with a copy of the graph; it shares the parameters."""
     nodes = torch.fx.Graph()
     nodes.output(nodes.graph_copy(module.graph, {}))
     for node in nodes.nodes:
         if node.target is _FLEX_ATTENTION:
-            node.target = eager_flex_attention
+            node.target = control_flow.eager_flex_attention
     return torch.fx.GraphModule(module, nodes)
 
 

@@ -273,7 +273,6 @@ def _trilinear(gpu: AchievableRates, inputs: Tensors, outputs: Tensors, tf32: bo
 
 
 def contraction_flops(name: str, inputs: Tensors, outputs: Tensors) -> float:
-    """Return the FLOPs of a contraction by its shapes."""
     match short_name(name):
         case "_euclidean_dist":
             pairs, length = pairs_of(name, inputs, outputs)

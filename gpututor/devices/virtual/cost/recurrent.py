@@ -123,7 +123,6 @@ def seconds(gpu: AchievableRates, layers: RecurrentLayers, tf32: bool, backward:
 
 
 def filled(gpu: AchievableRates, layers: RecurrentLayers) -> float:
-    """Return the share of the GPU that a step occupies."""
     return gpu.filled(layers.batch * layers.gates * layers.hidden)
 
 

@@ -106,7 +106,6 @@ def occupancy(gpu: AchievableRates, work: LaunchWork) -> Occupancy:
 
 
 def launch_price(gpu: AchievableRates, work: LaunchWork) -> Price:
-    """Return the cost of a launch on the GPU."""
     if work.programs <= 0:
         return Price(0.0, 0, 0.0, 0.0)
     resident = occupancy(gpu, work).programs
@@ -137,7 +136,6 @@ def launch_price(gpu: AchievableRates, work: LaunchWork) -> Price:
 
 
 def _dot_s(gpu: AchievableRates, dtype: str, precision: str, shape: tuple[int, int, int], flops: int) -> float:
-    """Return the seconds of products of one shape on the whole GPU."""
     m, n, _ = shape
     tf32 = "IEEE" not in precision.upper()
     rate = gpu.tensor_rate(dtype, tf32) * gpu.tensor_share

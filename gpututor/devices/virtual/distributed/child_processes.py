@@ -9,19 +9,18 @@ imported, so that processes without torch pay nothing. This module imports no to
 from __future__ import annotations
 
 import atexit
-import importlib.util
 import json
 import multiprocessing.spawn
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from gpututor.devices.virtual.after_import import AfterImport
 
 VARIABLE = "GPUTUTOR_VIRTUAL_GPU"
 """Environment variable that contains the machine as JSON while it is on."""
@@ -102,48 +101,16 @@ def leave() -> None:
 def enter_when_torch_is_imported(enter: Enter) -> None:
     """Call `enter` after the first import of torch if the environment describes a machine; runs as Python starts."""
     text = os.environ.get(VARIABLE)
-    if text and not any(type(finder) is _TorchFinder for finder in sys.meta_path):
-        sys.meta_path.insert(0, _TorchFinder(MachineSettings.from_json(text), enter))
+    if not text or any(type(finder) is AfterImport for finder in sys.meta_path):
+        return
+    settings = MachineSettings.from_json(text)
 
-
-class _TorchFinder(MetaPathFinder):
-    """Finder that enters the machine after the import of torch."""
-
-    def __init__(self, settings: MachineSettings, enter: Enter) -> None:
-        self._settings = settings
-        self._enter = enter
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("torch")
-        if spec is not None and spec.loader is not None:
-            spec.loader = _ThenEnter(spec.loader, self._settings, self._enter)
-        return spec
-
-
-class _ThenEnter(Loader):
-    """Loader of torch that enters the machine afterwards."""
-
-    def __init__(self, real: Loader, settings: MachineSettings, enter: Enter) -> None:
-        self._real = real
-        self._settings = settings
-        self._enter = enter
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._real.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__loader__ = self._real
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._real
-        self._real.exec_module(module)
+    def enter_unless_imported(_: ModuleType) -> None:
         # A program that imports the virtual GPU before torch creates its own machine, and is being imported now.
         if not any(_is_being_imported(sys.modules[name]) for name in list(sys.modules) if name.startswith("gpututor.")):
-            self._enter(self._settings)
+            enter(settings)
+
+    AfterImport("torch", enter_unless_imported).install()
 
 
 def _is_being_imported(module: ModuleType) -> bool:

@@ -78,7 +78,6 @@ def is_average(reduction: Any) -> bool:
 
 
 def _divide(hosts: Iterable[torch.Tensor], count: int) -> None:
-    """Divide arrived sums, in place."""
     with torch_private.host_only():
         for host in hosts:
             if host.is_floating_point() or host.is_complex():
@@ -143,7 +142,6 @@ class Unwrapped:
 
 
 def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run an operator of the namespace `c10d`."""
     name = func.overloadpacket.__name__
     if name not in _KNOWN:
         raise cuda_errors.unsupported(f"{func._schema.name} on a device")
@@ -279,7 +277,6 @@ def _shard_another_dim(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def collective_rules() -> dict[Any, Rule]:
-    """Return the rules of collectives and of SyncBatchNorm."""
     rules = {"c10d": _collective, "_c10d_functional": _functional, **sync_norm_rules()}
     if torch_private.HAS_DISTRIBUTED:
         rules[torch.ops._dtensor.shard_dim_alltoall.default] = _shard_another_dim

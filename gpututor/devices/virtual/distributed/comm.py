@@ -46,7 +46,6 @@ def broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
 
 
 def broadcast_out(tensor: Tensor, outputs: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Replace `torch._C._broadcast_out`."""
     for position, output in enumerate(outputs):
         _check_output(position, output)
         if output.size() != tensor.size():
@@ -107,7 +106,6 @@ def scatter(
 
 
 def scatter_out(tensor: Tensor, outputs: Sequence[Tensor], dim: int, streams: Any) -> Sequence[Tensor]:
-    """Replace `torch._C._scatter_out`."""
     if not outputs:
         raise RuntimeError("Expected at least one output tensor to scatter to")
     dim = _wrapped(dim, tensor)
@@ -181,7 +179,6 @@ def gather(tensors: Sequence[Tensor], dim: int, destination: int | None) -> Tens
 
 
 def gather_out(tensors: Sequence[Tensor], output: Tensor, dim: int) -> Tensor:
-    """Replace `torch._C._gather_out`."""
     dim, size = _gathered_size(tensors, dim)
     if list(output.size()) != size:
         raise RuntimeError(f"Expected out tensor to have shape {_shape(size)}, but got {_shape(output.size())}")

@@ -136,25 +136,10 @@ _carriers: dict[int, tuple[Any, Any, str]] = {}
 """Backend, group in which it serves CPU tensors, and that group's name, by the id of the backend."""
 
 
-def nccl_is_available() -> bool:
-    """Replace `torch.distributed.is_nccl_available`."""
-    return True
-
-
 def nccl_version() -> int:
     """Replace `torch._C._nccl_version`, with its packing."""
     major, minor, patch = NCCL_VERSION
     return major << 32 | minor << 16 | patch
-
-
-def nccl_version_suffix() -> bytes:
-    """Replace `torch._C._nccl_version_suffix`."""
-    return b""
-
-
-def has_nccl_functions(tensors: object) -> bool:
-    """Replace `torch.cuda.nccl.is_available`: its functions are unsupported, so torch adds by itself."""
-    return False
 
 
 def carrier_of(group: Any) -> tuple[Any, str]:

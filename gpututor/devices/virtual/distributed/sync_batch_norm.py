@@ -18,7 +18,6 @@ aten = torch.ops.aten
 
 
 def _other_dims(values: Tensor) -> list[int]:
-    """Return all dimensions but the second, the channels."""
     return [dim for dim in range(values.dim()) if dim != 1]
 
 
@@ -70,7 +69,6 @@ def gather_stats(
 def elementwise(
     values: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, inverse_std: Tensor, eps: float
 ) -> Tensor:
-    """Return the normalized values."""
     out = (_exact(values) - _by_channel(mean, values)) * _by_channel(inverse_std, values)
     if weight is not None:
         out = out * _by_channel(weight, values)
@@ -141,7 +139,6 @@ def _rule(compute: Callable[..., Any]) -> Rule:
 
 
 def sync_norm_rules() -> dict[Any, Rule]:
-    """Return the rule of each operator of SyncBatchNorm."""
     return {
         aten.batch_norm_stats.default: _rule(stats),
         aten.batch_norm_gather_stats.default: _rule(gather_stats),

@@ -99,7 +99,6 @@ class CollectiveFuture(_Future):  # type: ignore[misc]
 
 @contextmanager
 def _on_stream(machine: VirtualMachine, gpu: VirtualGpu, number: int) -> Iterator[int]:
-    """Make a stream this thread's current stream."""
     before = machine.stream_of(gpu)
     machine.per_thread.choose_stream(gpu.index, number)
     try:

@@ -127,7 +127,7 @@ def brought(machine: VirtualMachine, source: torch.Tensor, gpu: int, access: Tas
         key, version = (storage._cdata, gpu), source._version
     before = machine.brought.get(key)
     if before is not None and before.storage() is storage and before.version == version and before.view == view:
-        machine.recorder.repeats(access.row, before.row)
+        machine.recorder.trace.set_partner(access.row, before.row)
     if len(machine.brought) >= _MAX_UPLOADS:
         machine.brought.clear()
     machine.brought[key] = UploadedBytes(weakref.ref(storage), version, view, access.row)

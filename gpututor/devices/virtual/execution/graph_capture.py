@@ -98,7 +98,6 @@ class Capture:
         return gpu == self.gpu.index and self._branch_of.get(stream) == 0
 
     def takes(self, gpu: int, stream: int) -> bool:
-        """Return True if work of that stream becomes part of the graph."""
         return stream in self._branch_of and gpu == self.gpu.index
 
     def add(self, step: Callable[[], None], kernels: tuple[str, ...]) -> None:

@@ -117,8 +117,4 @@ _of_machines: weakref.WeakKeyDictionary[VirtualMachine, SharedPools] = weakref.W
 
 
 def shared_pools(machine: VirtualMachine) -> SharedPools:
-    """Return the graphs of a machine by their pools."""
-    pools = _of_machines.get(machine)
-    if pools is None:
-        pools = _of_machines[machine] = SharedPools()
-    return pools
+    return _of_machines.setdefault(machine, SharedPools())

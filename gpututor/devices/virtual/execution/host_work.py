@@ -45,7 +45,6 @@ class Meter:
         self.clear()
 
     def clear(self) -> None:
-        """Reset the counters."""
         self.within = 0
         """Time in operators."""
         self.between = 0
@@ -90,7 +89,6 @@ _of_thread = _OfThread()
 
 
 def meter() -> Meter:
-    """Return the meter of this thread."""
     return _of_thread.meter
 
 

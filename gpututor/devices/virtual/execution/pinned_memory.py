@@ -86,7 +86,7 @@ class PinnedMemory:
         storage: torch.UntypedStorage = block.memory[0:size_bytes]
         key = storage._cdata
         self._by_storage[key] = block
-        weakref.finalize(storage, self._die, key)
+        weakref.finalize(storage, lambda: self._gone.append(self._by_storage.pop(key)))
         return storage
 
     def used(self, tensor: torch.Tensor, stream: Key) -> None:
@@ -131,9 +131,6 @@ class PinnedMemory:
         """Start the counts of the driver's calls from zero."""
         self._alloc_times, self._free_times = _Times(), _Times()
 
-    def _die(self, key: int) -> None:
-        self._gone.append(self._by_storage.pop(key))
-
     def _settle(self) -> None:
         """Record the events of blocks without a tensor; free those whose events are reached (`process_events`)."""
         clock = self._clock
@@ -160,7 +157,6 @@ _of_machines: weakref.WeakKeyDictionary[VirtualMachine, PinnedMemory] = weakref.
 
 
 def pinned_memory(machine: VirtualMachine) -> PinnedMemory:
-    """Return a machine's page-locked memory."""
     memory = _of_machines.get(machine)
     if memory is None:
         memory = _of_machines[machine] = PinnedMemory(machine)

@@ -43,10 +43,6 @@ def _vector_product(*tensors: Any, out_val: Any = None, **__: Any) -> int:
     return 2 * max(tensor.numel() for tensor in tensors if isinstance(tensor, torch.Tensor))
 
 
-def _addbmm(_: Any, left: Any, right: Any, *__: Any, **___: Any) -> int:
-    return int(2 * left.numel() * right.shape[-1])
-
-
 def _without_out_dtype(packet: Any) -> Callable[..., Any]:
     """Return torch's formula, called without the operator's optional argument `out_dtype`, which it does not know."""
     formula = flop_registry[packet]
@@ -70,7 +66,7 @@ _FORMULAS = {
     aten.addmv: _vector_product,
     aten.dot: _vector_product,
     aten.vdot: _vector_product,
-    aten.addbmm: _addbmm,
+    aten.addbmm: lambda _, left, right, *__, **___: int(2 * left.numel() * right.shape[-1]),
 }
 
 
@@ -103,7 +99,6 @@ _known: dict[Any, Cost] = {}
 
 
 def describe(tensors: Iterable[torch.Tensor]) -> list[Description]:
-    """Return the shapes and dtypes."""
     return [(tuple(tensor.shape), str(tensor.dtype)[6:]) for tensor in tensors]
 
 
@@ -155,7 +150,6 @@ def cost_on_gpu(spec: GpuSpec, op: Operator, tensors: Sequence[Any], size_bytes:
 
 
 def _dim(call: Any) -> int:
-    """Return the dimension of a scan, its second argument."""
     args, kwargs = call
     dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
     return dim if type(dim) is int else -1

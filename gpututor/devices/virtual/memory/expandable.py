@@ -20,7 +20,6 @@ def page_of(pool: Pool) -> int:
 
 
 def add_expandable_segment(pool: Pool, address: int, size_bytes: int) -> None:
-    """Add a segment of addresses without pages."""
     block = Block(pool, address, size_bytes, None, None)
     block.is_free, block.is_mapped = False, False
     pool.segments[address], pool.expands = block, True

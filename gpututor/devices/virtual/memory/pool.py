@@ -149,7 +149,6 @@ class Pool:
             self.idle_bytes += block.size
 
     def add_segment(self, address: int, size_bytes: int) -> None:
-        """Add memory from the driver."""
         block = self.segments[address] = Block(self, address, size_bytes, None, None)
         insort(self.free, (size_bytes, address, block))
         self.reserved += size_bytes
@@ -167,7 +166,6 @@ class Pool:
         return [(address, size) for size, address, _ in idle]
 
     def forget(self, block: Block) -> None:
-        """Remove a block from the free blocks."""
         del self.free[bisect_left(self.free, (block.size, block.address))]
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Protocol
 
 from gpututor.devices.virtual.clock.timeline import EventMarker
+from gpututor.devices.virtual.memory.events import AllocationLog
 from gpututor.devices.virtual.memory.pool import SMALL_SIZE, Block, Pool
 
 PoolId = tuple[int, int]
@@ -106,19 +106,6 @@ class GraphPools:
         return [part for pool in self.by_id.values() if pool.graphs <= 0 for part in pool.all()]
 
 
-class Streams(Protocol):
-    """The streams of one GPU, on the machine's clock."""
-
-    def mark(self, stream: int) -> EventMarker:
-        """Record an event after all earlier work of a stream."""
-
-    def is_reached(self, mark: EventMarker) -> bool:
-        """Return True if all work before `mark` is done by now."""
-
-    def wait_for(self, mark: EventMarker) -> None:
-        """Make the host wait for `mark`."""
-
-
 @dataclass(slots=True)
 class _Held:
     block: Block
@@ -143,7 +130,7 @@ class PendingFrees:
         block.is_pending = True
         self._held.append(_Held(block, size, tuple(streams)))
 
-    def released(self, clock: Streams, *, wait: bool = False) -> list[tuple[Block, int]]:
+    def released(self, log: AllocationLog, *, wait: bool = False) -> list[tuple[Block, int]]:
         """Record the events that are missing; return (block, size) of those whose events are reached.
 
         With `wait`, the host waits for all of them.
@@ -151,11 +138,11 @@ class PendingFrees:
         done, held = [], []
         for entry in self._held:
             if entry.events is None:
-                entry.events = [clock.mark(stream) for stream in entry.streams]
+                entry.events = [log.mark(stream) for stream in entry.streams]
             if wait:
                 for mark in entry.events:
-                    clock.wait_for(mark)
-            if wait or all(clock.is_reached(mark) for mark in entry.events):
+                    log.wait_for(mark)
+            if wait or all(log.is_reached(mark) for mark in entry.events):
                 entry.block.is_pending = False
                 done.append((entry.block, entry.size))
             else:

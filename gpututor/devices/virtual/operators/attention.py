@@ -32,10 +32,7 @@ def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     Raises CUDA's error if all backends that may run are switched off.
     """
-    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-    given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
-    tensors: list[Any] = [given.get(name) for name in names[:3]]
-    mask: Any = given.get("attn_mask")
+    given, tensors, mask = _given(args, kwargs)
     if not all(type(tensor) is VirtualTensor for tensor in tensors) or not (
         mask is None or type(mask) is VirtualTensor
     ):
@@ -54,13 +51,17 @@ def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def attention_in_graph(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run `scaled_dot_product_attention` on the fake tensors of a graph that is captured for the compiler."""
-    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-    given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
-    tensors: list[Any] = [given[name] for name in names[:3]]
-    mask: Any = given.get("attn_mask")
+    given, tensors, mask = _given(args, kwargs)
     query, key, value = tensors
     backends = [] if given.get("dropout_p") else _Call(query, key, value, mask, given).backends()
     return _call_backend(backends, tensors, mask, given) if backends else func(*args, **kwargs)
+
+
+def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], Any, Any]:
+    """Return the arguments by name; query, key and value; and the mask."""
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    return given, [given.get(name) for name in names[:3]], given.get("attn_mask")
 
 
 def _call_backend(backends: list[_Backend], tensors: list[Any], mask: Any, given: dict[str, Any]) -> Any:
@@ -301,29 +302,26 @@ def _cudnn(
     return out, sums, seed, offset, *lengths, _seed(query), _seed(query), query.new_empty((0,))
 
 
-def _flash_backward(*args: Any, scale: Any = None) -> tuple[Any, ...]:
-    return _gradients(args[:6], None, args[11], scale)
-
-
 def _efficient_backward(*args: Any, scale: Any = None) -> tuple[Any, ...]:
     grad, query, key, value, mask, out, sums = args[:7]
     causal = args[11] if len(args) > 11 else False
     return *_gradients((grad, query, key, value, out, sums), mask, causal, scale), None
 
 
-def _cudnn_backward(*args: Any, scale: Any = None) -> tuple[Any, ...]:
-    return _gradients(args[:6], args[8], args[14], scale)
-
-
 def _gradients(tensors: Any, mask: Any, causal: bool, scale: Any) -> tuple[Any, ...]:
     return tuple(_backward_on_cpu(*tensors, 0.0, causal, attn_mask=mask, scale=scale))
 
 
-def device_calls() -> dict[Any, Any]:
-    """Return the functions that compute CUDA's operators on the CPU."""
-    forms = {"flash": (_flash, _flash_backward), "efficient": (_efficient, _efficient_backward)}
-    return {
-        getattr(aten, f"_scaled_dot_product_{name}_attention{ending}").default: function
-        for name, functions in (forms | {"cudnn": (_cudnn, _cudnn_backward)}).items()
-        for ending, function in zip(("", "_backward"), functions, strict=True)
-    }
+DEVICE_CALLS: dict[Any, Any] = {
+    aten._scaled_dot_product_flash_attention.default: _flash,
+    aten._scaled_dot_product_flash_attention_backward.default: lambda *args, scale=None: _gradients(
+        args[:6], None, args[11], scale
+    ),
+    aten._scaled_dot_product_efficient_attention.default: _efficient,
+    aten._scaled_dot_product_efficient_attention_backward.default: _efficient_backward,
+    aten._scaled_dot_product_cudnn_attention.default: _cudnn,
+    aten._scaled_dot_product_cudnn_attention_backward.default: lambda *args, scale=None: _gradients(
+        args[:6], args[8], args[14], scale
+    ),
+}
+"""Functions that compute CUDA's operators on the CPU."""

@@ -184,7 +184,6 @@ def _kernel(op: Any, policy: Policy) -> Any:
 
 
 def policies() -> dict[str, Policy]:
-    """Return the policy of each operator overload."""
     policy_of = {name: _POLICIES[kind] for kind, names in tables()["autocast"].items() for name in names.split()}
     return policy_of | dict.fromkeys(_OVERLOADS, _float32_overload)
 

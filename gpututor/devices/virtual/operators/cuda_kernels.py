@@ -1,7 +1,7 @@
 """Operators that CUDA runs by kernels of its own, where the CPU has other ones or composes them of others.
 
 `composites()` replaces functions of C++ that choose a kernel by the device: they see no GPU in a virtual tensor. Each
-choice follows the function of the same name in aten/src/ATen/native. `device_calls()` computes, on the CPU, what CUDA's
+choice follows the function of the same name in aten/src/ATen/native. `DEVICE_CALLS` compute, on the CPU, what CUDA's
 kernels return: a program on an H200 returned the same shapes, strides and values
 (tests/devices/virtual/operators/test_like_a_real_gpu.py).
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ import torch
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.machine import cpp_device
 from gpututor.devices.virtual.operator_registry import Rule
+from gpututor.devices.virtual.operators import recurrent
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, is_on_gpu
 
 aten = torch.ops.aten
@@ -37,25 +39,18 @@ def _dropout(tensor: Tensor, p: float, train: bool) -> Any:
     return torch_private.run_composite(aten.dropout.default, tensor, p, train)
 
 
-def _batch_norm(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool,
-) -> Any:
-    """Choose cuDNN's kernel where `_select_batch_norm_backend` of Normalization.cpp does."""
-    parts = (weight, bias, running_mean, running_var)
+def _batch_norm(input: Tensor, *rest: Any) -> Any:
+    """Choose cuDNN's kernel where `_select_batch_norm_backend` of Normalization.cpp does.
+
+    `rest`: weight, bias, running mean, running variance, training, momentum, eps, cudnn_enabled.
+    """
+    *parts, training, momentum, eps, cudnn_enabled = rest
     if type(input) is VirtualTensor and cudnn_enabled and _cudnn_norm_takes(input, parts, training):
         return aten.cudnn_batch_norm.default(input, *parts, training, momentum, eps)[0]
-    return torch_private.run_composite(aten.batch_norm.default, input, *parts, training, momentum, eps, cudnn_enabled)
+    return torch_private.run_composite(aten.batch_norm.default, input, *rest)
 
 
-def _cudnn_norm_takes(input: Tensor, parts: tuple[Tensor | None, ...], training: bool) -> bool:
+def _cudnn_norm_takes(input: Tensor, parts: list[Tensor | None], training: bool) -> bool:
     weight, bias, mean, variance = parts
     if not torch.backends.cudnn.enabled or weight is None or bias is None or input.dim() < 2 or not input.numel():
         return False
@@ -109,6 +104,7 @@ _COMPOSITES: dict[Any, Call] = {
     aten.batch_norm.default: _batch_norm,
     aten.grid_sampler.default: _grid_sampler,
     aten.one_hot.default: _one_hot,
+    **recurrent.composites(),
 }
 
 
@@ -119,7 +115,7 @@ def composites() -> Iterator[None]:
     for operator, function in _COMPOSITES.items():
         library.impl(operator, function, torch_private.AUTOGRAD_KEY)
     # With a kernel of its own, autograd differentiates the operator itself and not its parts, as on CUDA.
-    torch_private.give_kernel(library, _RMS_NORM, _compose_rms_norm)
+    torch_private.give_kernel(library, _RMS_NORM, partial(torch_private.run_composite, _RMS_NORM))
     try:
         yield
     finally:
@@ -128,7 +124,8 @@ def composites() -> Iterator[None]:
 
 def composite_rules() -> dict[Any, Rule]:
     """Return rules for inference mode, in which the dispatch mode sees these operators first."""
-    return {operator: _without_autograd(function) for operator, function in _COMPOSITES.items()}
+    functions = {**_COMPOSITES, aten._cudnn_rnn_flatten_weight.default: recurrent.flatten_weights}
+    return {operator: _without_autograd(function) for operator, function in functions.items()}
 
 
 def _without_autograd(function: Call) -> Rule:
@@ -142,10 +139,6 @@ def _without_autograd(function: Call) -> Rule:
 
 
 _RMS_NORM: Any = aten._fused_rms_norm.default
-
-
-def _compose_rms_norm(*args: Any) -> Any:
-    return torch_private.run_composite(_RMS_NORM, *args)
 
 
 def _rms_norm_backward(
@@ -164,36 +157,17 @@ def _rms_norm_backward(
     return by_input.to(input.dtype).contiguous() if mask[0] else None, by_weight
 
 
-def _cudnn_norm(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    mean: Tensor | None,
-    variance: Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> Any:
-    out, *saved = aten.native_batch_norm.default(input, weight, bias, mean, variance, training, momentum, eps)
+def _cudnn_norm(input: Tensor, weight: Tensor, *rest: Any) -> Any:
+    out, *saved = aten.native_batch_norm.default(input, weight, *rest)
+    *_, training, _, _ = rest
     if not training:
         saved = [weight.new_empty((0,)), weight.new_empty((0,))]
     return out, *(part.to(weight.dtype) for part in saved), torch.empty((0,), dtype=torch.uint8, device=input.device)
 
 
-def _cudnn_norm_backward(
-    input: Tensor,
-    grad: Tensor,
-    weight: Tensor,
-    mean: Tensor | None,
-    variance: Tensor | None,
-    saved_mean: Tensor,
-    saved_invstd: Tensor,
-    eps: float,
-    reserve: Tensor,
-) -> Any:
-    return aten.native_batch_norm_backward.default(
-        grad, input, weight, mean, variance, saved_mean, saved_invstd, True, eps, [True, True, True]
-    )
+def _cudnn_norm_backward(input: Tensor, grad: Tensor, *rest: Any) -> Any:
+    *parts, eps, _ = rest
+    return aten.native_batch_norm_backward.default(grad, input, *parts, True, eps, [True, True, True])
 
 
 def _native_norm(func: Any) -> Call:
@@ -205,14 +179,6 @@ def _native_norm(func: Any) -> Call:
         return out, mean.clone(), (variance + rest[-1]).rsqrt()
 
     return call
-
-
-def _grid_sample(input: Tensor, grid: Tensor) -> Any:
-    return aten.grid_sampler_2d.default(input, grid, 0, 0, True)
-
-
-def _grid_sample_backward(input: Tensor, grid: Tensor, grad: Tensor) -> Any:
-    return aten.grid_sampler_2d_backward.default(grad, input, grid, 0, 0, True, [True, True])
 
 
 def _log_sigmoid(tensor: Tensor) -> Any:
@@ -259,21 +225,19 @@ def _scaled_product(
     return product.clamp(-limit, limit).to(dtype)
 
 
-_CALLS: dict[Any, Call] = {
+DEVICE_CALLS: dict[Any, Call] = {
     aten._scaled_mm.default: _scaled_product,
     aten._fused_rms_norm_backward.default: _rms_norm_backward,
     aten.cudnn_batch_norm.default: _cudnn_norm,
     aten.cudnn_batch_norm_backward.default: _cudnn_norm_backward,
-    aten.cudnn_grid_sampler.default: _grid_sample,
-    aten.cudnn_grid_sampler_backward.default: _grid_sample_backward,
+    aten.cudnn_grid_sampler.default: lambda input, grid: aten.grid_sampler_2d.default(input, grid, 0, 0, True),
+    aten.cudnn_grid_sampler_backward.default: lambda input, grid, grad: aten.grid_sampler_2d_backward.default(
+        grad, input, grid, 0, 0, True, [True, True]
+    ),
     aten.linalg_eig.default: _eig,
     aten.log_sigmoid_backward.default: _log_sigmoid_backward,
     aten.log_sigmoid_forward.default: _log_sigmoid,
     aten.nonzero.default: _nonzero,
     **{func: _native_norm(func) for func in (aten.native_batch_norm.default, aten._native_batch_norm_legit.default)},
 }
-
-
-def device_calls() -> dict[Any, Call]:
-    """Return the functions that compute, on the CPU, what CUDA's kernels return."""
-    return _CALLS
+"""Functions that compute, on the CPU, what CUDA's kernels return."""

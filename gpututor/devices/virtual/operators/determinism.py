@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual.cuda_errors import warn_at_caller
-from gpututor.devices.virtual.operator_facts import nondeterministic, short_name
+from gpututor.devices.virtual.operator_facts import short_name, tables
 
 _ISSUES = "file an issue at https://github.com/pytorch/pytorch/issues to help us prioritize adding deterministic"
 _SUBJECT = "{caller} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True"
@@ -54,7 +54,7 @@ def documented() -> frozenset[str]:
 
 
 _LISTED = documented()
-_CALLERS = {name: caller for name, (caller, listed) in nondeterministic().items() if listed in _LISTED}
+_CALLERS = {name: caller for name, (caller, listed) in tables()["nondeterministic"].items() if listed in _LISTED}
 
 
 def check(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

@@ -51,12 +51,10 @@ class RandomState:
         return seed
 
     def get(self) -> torch.Tensor:
-        """Return the CPU's state."""
         state: torch.Tensor = _Real.get_state(self.real)
         return state
 
     def set(self, state: torch.Tensor, offset: int) -> None:
-        """Take over the CPU's state at an offset."""
         _Real.set_state(self.real, state)
         self.offset = offset
         self._seen.clear()

@@ -17,7 +17,7 @@ import torch
 
 from gpututor.devices.virtual import cuda_errors
 from gpututor.devices.virtual.machine import active_machine
-from gpututor.devices.virtual.operator_facts import unsupported
+from gpututor.devices.virtual.operator_facts import tables
 from gpututor.devices.virtual.operator_registry import Operator, Rule
 from gpututor.devices.virtual.operators.half_precision import in_single
 
@@ -51,17 +51,13 @@ def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> 
         return _divide_by_zero(op, hosts, named)
     if op.facts.half_on_cuda and _NO_HALF.search(message):
         return in_single(op.call, op.func, hosts, named)
-    real_only = _NO_COMPLEX.search(message)
-    if real_only is not None:
-        raise cuda_errors.unsupported(
-            f"torch.{real_only[1]} of complex tensors", "The CPU has no such kernel."
-        ) from error
-    missing = _NO_KERNEL.search(message)
-    if missing is not None:
-        raise cuda_errors.unsupported(
-            "torch.ops." + missing[1].replace("::", "."), "The CPU has no such kernel."
-        ) from error
-    raise in_cudas_name(error, op) from error.__cause__
+    if (real_only := _NO_COMPLEX.search(message)) is not None:
+        call = f"torch.{real_only[1]} of complex tensors"
+    elif (missing := _NO_KERNEL.search(message)) is not None:
+        call = "torch.ops." + missing[1].replace("::", ".")
+    else:
+        raise in_cudas_name(error, op) from error.__cause__
+    raise cuda_errors.unsupported(call, "The CPU has no such kernel.") from error
 
 
 def _divide_by_zero(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
@@ -82,34 +78,27 @@ def _divide_by_zero(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
 def refusing_rules() -> dict[Any, Rule]:
     """Return a rule that refuses by name, for each overload of the operators that are not supported."""
     rules: dict[Any, Rule] = {}
-    for name, _, instead in unsupported():
+    for name, (_, instead) in tables()["unsupported"].items():
         packet = getattr(torch.ops.aten, name)
         for overload in packet.overloads():
-            rules[getattr(packet, overload)] = _refusing("torch.ops.aten." + name, instead)
+            rules[getattr(packet, overload)] = cuda_errors.refused_function("torch.ops.aten." + name, instead)
     return rules
 
 
-def _refusing(call: str, instead: str) -> Rule:
-    def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        raise cuda_errors.unsupported(call, instead)
-
-    return refuse
-
-
 _NOT_IMPLEMENTED = re.compile(r'^"(?P<kernel>[^"]+)" not implemented for \'(?P<dtype>\w+)\'')
-_CPP_DTYPES = {
-    "bool": "Bool",
-    "uint8": "Byte",
-    "int8": "Char",
-    "int16": "Short",
-    "int32": "Int",
-    "int64": "Long",
-    "float16": "Half",
-    "bfloat16": "BFloat16",
-    "float32": "Float",
-    "float64": "Double",
+CPP_DTYPES = {
+    "Float": torch.float32,
+    "Double": torch.float64,
+    "Half": torch.float16,
+    "BFloat16": torch.bfloat16,
+    "Byte": torch.uint8,
+    "Char": torch.int8,
+    "Short": torch.int16,
+    "Int": torch.int32,
+    "Long": torch.int64,
+    "Bool": torch.bool,
 }
-"""The names of dtypes in C++ (c10/core/ScalarType.h)."""
+"""Dtypes by their names in C++ (c10/core/ScalarType.h)."""
 
 
 def check_dtype(op: Operator, hosts: list[Any], named: dict[str, Any], capability: tuple[int, int]) -> None:
@@ -133,7 +122,7 @@ def check_dtype(op: Operator, hosts: list[Any], named: dict[str, Any], capabilit
         raise in_cudas_name(error, op) from None
     if kernel.skips_empty and (_is_empty(out) or any(_is_empty(host) for host in hosts)):
         return
-    raise kernel.refusal(op, _CPP_DTYPES[str(hosts[0].dtype).removeprefix("torch.")])
+    raise kernel.refusal(op, next(name for name, dtype in CPP_DTYPES.items() if dtype is hosts[0].dtype))
 
 
 def in_cudas_name(error: Exception, op: Operator) -> Exception:

@@ -43,7 +43,6 @@ def save_before(machine: VirtualMachine, gpu: VirtualGpu, op: Operator, args: Se
 
 
 def save_before_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor) -> None:
-    """Save the target of a copy between `devices`."""
     capture = _capture_of_copy(machine, devices)
     if capture is not None:
         save(capture, target)

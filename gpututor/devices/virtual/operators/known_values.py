@@ -61,14 +61,12 @@ def forget(host: Any) -> None:
 
 
 def copied(target: Tensor, source: Tensor) -> None:
-    """Follow a copy into a new tensor."""
     values = values_of(source)
     if values is not None and active_machine().capture is None:
         remember(target, values)
 
 
 def overwritten(target: Tensor, source: Tensor) -> None:
-    """Follow a copy into a tensor that exists."""
     known, values = values_of(target), values_of(source)
     if known is None or values is None or active_machine().capture is not None:
         forget(target)

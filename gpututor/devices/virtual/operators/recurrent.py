@@ -18,7 +18,6 @@ import torch
 
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.cost.recurrent import GRU, LSTM, RecurrentLayers
-from gpututor.devices.virtual.operator_registry import Rule
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 Tensor = torch.Tensor
@@ -45,7 +44,6 @@ class _Call:
     batch_sizes: list[int]
 
     def compute(self, data: Tensor, weight: list[Tensor], stride: int, hx: Tensor, cx: Tensor | None) -> list[Tensor]:
-        """Return the CPU's output and last states."""
         state = hx if cx is None else [hx, cx]
         numbers = (stride > 2, self.layers, self.dropout, self.train, self.bidirectional)
         layers = _LAYERS[self.mode]
@@ -56,7 +54,6 @@ class _Call:
             return list(layers(data, state, weight, *numbers, self.batch_first))
 
     def shapes(self, data: Tensor, hx: Tensor, cx: Tensor | None) -> list[Tensor]:
-        """Return the results without values."""
         width = hx.shape[2] * (1 + self.bidirectional)
         shape = [*data.shape[:-1], width]
         if self.batch_first and not self.batch_sizes:
@@ -174,9 +171,11 @@ def _seeded(seed: int | None) -> Iterator[None]:
         torch.default_generator.set_state(state)
 
 
-def device_calls() -> dict[Any, Callable[..., Any]]:
-    """Return the functions that compute cuDNN's operators on the CPU."""
-    return {aten._cudnn_rnn.default: _forward, aten._cudnn_rnn_backward.default: _backward}
+DEVICE_CALLS: dict[Any, Callable[..., Any]] = {
+    aten._cudnn_rnn.default: _forward,
+    aten._cudnn_rnn_backward.default: _backward,
+}
+"""Functions that compute cuDNN's operators on the CPU."""
 
 
 def _run(overload: Any, *args: Any) -> Any:
@@ -216,22 +215,9 @@ def _suits_cudnn(args: tuple[Any, ...]) -> bool:
     )
 
 
-@contextmanager
-def on_cudnn() -> Iterator[None]:
-    """Register this kernel above autograd inside the block, for every caller of recurrent layers."""
-    library = torch.library.Library("aten", "IMPL")
-    for overload in _OVERLOADS:
-        name = f"{overload.overloadpacket.__name__}.{overload._overloadname}"
-        library.impl(name, partial(_run, overload), torch_private.AUTOGRAD_KEY)
-    try:
-        yield
-    finally:
-        library._destroy()
-
-
-def rules() -> dict[Any, Rule]:
-    """Return the rules for inference mode, in which the dispatch mode sees these layers first, and for weights."""
-    return {**dict.fromkeys(_OVERLOADS, _without_autograd), aten._cudnn_rnn_flatten_weight.default: _flatten_weights}
+def composites() -> dict[Any, Callable[..., Any]]:
+    """Return the functions that run PyTorch's layers as cuDNN's operator; see `cuda_kernels.composites`."""
+    return {overload: partial(_run, overload) for overload in _OVERLOADS}
 
 
 def is_acceptable(tensor: Tensor) -> bool:
@@ -250,15 +236,8 @@ def cudnn_mode(mode: str) -> int:
     return _MODES[mode.lower()]
 
 
-def _flatten_weights(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+def flatten_weights(weights: list[Tensor], *_: Any) -> Tensor:
     """Copy all weights to one buffer, matrices first, and make them views of it: a copy each (cudnn/RNN.cpp)."""
-    from gpututor.devices.virtual.operators.dispatch import DeviceMode
-
-    with DeviceMode():
-        return _flattened(args[0])
-
-
-def _flattened(weights: list[Tensor]) -> Tensor:
     buffer = weights[0].new_empty((sum(weight.numel() for weight in weights),))
     offset = 0
     for weight in sorted(weights, key=lambda weight: -weight.dim()):
@@ -267,10 +246,3 @@ def _flattened(weights: list[Tensor]) -> Tensor:
         weight.data = view
         offset += weight.numel()
     return buffer
-
-
-def _without_autograd(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    from gpututor.devices.virtual.operators.dispatch import DeviceMode
-
-    with DeviceMode():
-        return _run(func, *args, **kwargs)

@@ -122,7 +122,6 @@ def _on_cpu(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
 
 
 def _first(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
-    """Return the first argument, which is written in place."""
     return args[0]
 
 

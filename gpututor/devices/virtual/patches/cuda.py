@@ -14,7 +14,7 @@ from gpututor.devices.virtual.api import (
     streams,
     tensor_types,
 )
-from gpututor.devices.virtual.api.unsupported import refused_function
+from gpututor.devices.virtual.cuda_errors import refused_function
 from gpututor.devices.virtual.patches.patch import Patch, patch_all
 from gpututor.devices.virtual.profiler import profile
 

@@ -13,7 +13,8 @@ from types import FunctionType
 from typing import Any
 
 from gpututor.devices.virtual import options, torch_private
-from gpututor.devices.virtual.api.unsupported import refused_function, unsupported_stub
+from gpututor.devices.virtual.api.unsupported import unsupported_stub
+from gpututor.devices.virtual.cuda_errors import refused_function
 from gpututor.devices.virtual.tensors import serialization
 
 
@@ -37,7 +38,6 @@ class Patch:
         return owner
 
     def is_in_torch(self) -> bool:
-        """Return True if this torch has the attribute."""
         try:
             return hasattr(self.owner_object(), self.name)
         except options.TorchNotSupported:
@@ -64,7 +64,6 @@ def apply_patches(table: Sequence[Patch]) -> Iterator[None]:
 
 @contextmanager
 def original_of(table: Sequence[Patch]) -> Iterator[None]:
-    """Apply every patch of `table` inside the block."""
     undo: list[tuple[Any, str, Any]] = []
     try:
         for patch in table:

@@ -114,7 +114,7 @@ _DISTRIBUTED: tuple[Patch, ...] = (
     *patch_all(
         ("torch.distributed", "torch.distributed.distributed_c10d"),
         "nccl is missing in a CPU build and refuses without real GPUs in a CUDA build: gloo carries the values",
-        is_nccl_available=communicator.nccl_is_available,
+        is_nccl_available=lambda: True,
         ProcessGroupNCCL=communicator.VirtualNccl,
     ),
     *patch_all(
@@ -140,10 +140,10 @@ DISTRIBUTED: tuple[Patch, ...] = (
         "torch._C",
         "programs read it before they use bfloat16",
         _nccl_version=communicator.nccl_version,
-        _nccl_version_suffix=communicator.nccl_version_suffix,
+        _nccl_version_suffix=lambda: b"",
     ),
     *patch_all(
-        "torch.cuda.nccl", "a CPU build warns that it has no NCCL", is_available=communicator.has_nccl_functions
+        "torch.cuda.nccl", "its functions are unsupported, so torch adds by itself", is_available=lambda tensors: False
     ),
     *patch_all(
         "torch.nn.parallel._functions",

@@ -207,7 +207,6 @@ class Session:
         self.close(span)
 
     def add(self, index: int, kind: Kind, name: str, device: str, details: dict[str, Any]) -> None:
-        """Add an event that was recorded."""
         row = Row(kind, name, device, self.machine.clock.host.now, **details)
         if index >= 0:
             self._rows[index] = row
@@ -245,7 +244,6 @@ class _Current:
 
 
 def current() -> Session | None:
-    """Return the running session, or None."""
     return _Current.session
 
 

@@ -98,12 +98,10 @@ def _export(real: Any, tensor: Any, dl_device: Any, copy: bool | None) -> Any:
 
 
 def to_dlpack(tensor: Any, dl_device: Any = None, copy: bool | None = None) -> Any:
-    """Replace `torch._C._to_dlpack`."""
     return _export(torch_private.to_dlpack, tensor, dl_device, copy)
 
 
 def to_dlpack_versioned(tensor: Any, dl_device: Any = None, copy: bool | None = None) -> Any:
-    """Replace `torch._C._to_dlpack_versioned`."""
     return _export(torch_private.to_dlpack_versioned, tensor, dl_device, copy)
 
 

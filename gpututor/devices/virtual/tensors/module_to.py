@@ -101,8 +101,8 @@ def materialize(self: Any, shape: Any, device: Any = None, dtype: torch.dtype | 
     self.__dict__.update(attributes)
 
 
-def _without_shape(cls: Any, device: Any, dtype: torch.dtype | None, requires_grad: bool) -> Any:
-    """Return an empty tensor of `cls`, on the CPU if `device` is a GPU."""
+def _without_shape(cls: Any, requires_grad: bool = True, device: Any = None, dtype: torch.dtype | None = None) -> Any:
+    """Replace `UninitializedParameter.__new__`: an empty tensor of `cls`, on the CPU if `device` is a GPU."""
     like = torch.empty(0, device=device, dtype=dtype)
     if type(like) is not VirtualTensor:
         return torch_private.make_subclass(cls, like, requires_grad)
@@ -111,14 +111,10 @@ def _without_shape(cls: Any, device: Any, dtype: torch.dtype | None, requires_gr
     return made
 
 
-def _new_parameter(cls: Any, requires_grad: bool = True, device: Any = None, dtype: torch.dtype | None = None) -> Any:
-    return _without_shape(cls, device, dtype, requires_grad)
-
-
 def _new_buffer(
     cls: Any, requires_grad: bool = False, device: Any = None, dtype: torch.dtype | None = None, persistent: bool = True
 ) -> Any:
-    buffer = _without_shape(cls, device, dtype, requires_grad)
+    buffer = _without_shape(cls, requires_grad, device, dtype)
     buffer.persistent = persistent
     buffer._is_buffer = True
     return buffer
@@ -132,7 +128,7 @@ def deep_copy(self: Any, memo: dict[int, Any]) -> Any:
 
 
 # Values of `__new__` in classes.
-new_parameter = staticmethod(_new_parameter)
+new_parameter = staticmethod(_without_shape)
 new_buffer = staticmethod(_new_buffer)
 
 

@@ -15,7 +15,7 @@ from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, meant
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors import tensor as bits
 from gpututor.devices.virtual.tensors.moves import record_copy_of_bytes
-from gpututor.devices.virtual.tensors.storage import VirtualStorage, gpu_device, storage_on
+from gpututor.devices.virtual.tensors.storage import VirtualStorage, gpu_device, storage_on, typed
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 PRIORITY = 5
@@ -58,12 +58,10 @@ def _during(call: Any, args: Any, kwargs: Any) -> Any:
 
 
 def save(*args: Any, **kwargs: Any) -> Any:
-    """Replace `torch.save`."""
     return _during(_real_save, args, kwargs)
 
 
 def load(*args: Any, **kwargs: Any) -> Any:
-    """Replace `torch.load`."""
     return _during(_real_load, args, kwargs)
 
 
@@ -114,7 +112,6 @@ def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False)
 
 
 def storage_to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
-    """Replace a storage's `.to()`."""
     if meant_device(device).type == "cuda":
         return storage_to_gpu(storage, device)
     return torch_private.move_storage(storage, device=device, non_blocking=non_blocking)
@@ -156,10 +153,15 @@ def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
     if is_parameter:
         plain = VirtualTensor(host, tensor._device, tensor._block)
         return torch_private.rebuild_parameter, (plain, tensor.requires_grad, OrderedDict())
-    storage = torch.storage.TypedStorage(wrap_storage=untyped, dtype=host.dtype, _internal=True)
     geometry = (host.storage_offset(), tuple(host.size()), host.stride())
     bits_set = {name: True for name, is_set in (("conj", host.is_conj()), ("neg", host.is_neg())) if is_set}
-    arguments = (storage, *geometry, tensor.requires_grad, OrderedDict(), *([bits_set] if bits_set else []))
+    arguments = (
+        typed(untyped, host.dtype),
+        *geometry,
+        tensor.requires_grad,
+        OrderedDict(),
+        *([bits_set] if bits_set else []),
+    )
     return torch_private.rebuild_tensor_v2, arguments
 
 
@@ -191,14 +193,17 @@ def shallow_copy(tensor: VirtualTensor) -> VirtualTensor:
     """Implement `copy.copy`: a tensor that shares the memory, with the same attributes."""
     with torch_private.host_only():
         host = tensor._host.detach()
-    copy = VirtualTensor(host, tensor._device, tensor._block)
-    if getattr(tensor, "_is_param", False):
-        copy = cast(VirtualTensor, torch.nn.Parameter(copy, tensor.requires_grad))
-    else:
-        copy.requires_grad_(tensor.requires_grad)
+    copy = _like(tensor, VirtualTensor(host, tensor._device, tensor._block))
     for name, value in vars(tensor).items():
         vars(copy).setdefault(name, value)
     return copy
+
+
+def _like(tensor: VirtualTensor, copy: VirtualTensor) -> VirtualTensor:
+    """Return the copy of a tensor as a parameter if that is one, and with gradients if that has them."""
+    if getattr(tensor, "_is_param", False):
+        return cast(VirtualTensor, torch.nn.Parameter(copy, tensor.requires_grad))
+    return cast(VirtualTensor, copy.requires_grad_(tensor.requires_grad))
 
 
 def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
@@ -226,11 +231,8 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
             execution.kernel_of_bytes(machine, gpu, "aten::clone", 2 * untyped.nbytes())
         storage = storages[untyped._cdata]
         copied_host = _view_of(storage._host, host)
-    copy = VirtualTensor(copied_host, tensor._device, storage._block)
-    if getattr(tensor, "_is_param", False):
-        copy = cast(VirtualTensor, torch.nn.Parameter(copy, tensor.requires_grad))
-    else:
-        copy.requires_grad_(tensor.requires_grad)
+    copy = _like(tensor, VirtualTensor(copied_host, tensor._device, storage._block))
+    if not getattr(tensor, "_is_param", False):
         vars(copy).update(
             {name: deepcopy(value, memo) for name, value in vars(tensor).items() if name not in vars(copy)}
         )

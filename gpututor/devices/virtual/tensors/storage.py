@@ -33,7 +33,6 @@ _real_copy: Any = torch.UntypedStorage.copy_
 
 
 def is_storage(obj: Any, /) -> bool:
-    """Replace `torch.is_storage`."""
     return isinstance(obj, VirtualStorage) or bool(_real_is_storage(obj))
 
 
@@ -179,15 +178,8 @@ class VirtualStorage(torch.UntypedStorage):
             return _unpickled, (values.numpy().tobytes(), str(self.device))
 
 
-def _refused(name: str) -> Any:
-    def refused(*args: Any, **kwargs: Any) -> Any:
-        raise cuda_errors.unsupported(f"UntypedStorage.{name}")
-
-    return refused
-
-
 for _name in set(dir(torch.UntypedStorage.__bases__[0])) - set(dir(object)) - vars(VirtualStorage).keys():
-    setattr(VirtualStorage, _name, _refused(_name))
+    setattr(VirtualStorage, _name, cuda_errors.refused_function(f"UntypedStorage.{_name}"))
 
 
 def _check_values(what: str) -> None:

@@ -103,9 +103,6 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
     is_cpu = property(lambda self: False)
     is_meta = property(lambda self: False)
 
-    def _get_data(self) -> torch.Tensor:
-        return cast(torch.Tensor, torch_private.get_data(self))
-
     def _set_data(self, value: Any) -> None:
         if not isinstance(value, torch.Tensor):
             torch_private.set_data(self, value)  # raises torch's error
@@ -116,7 +113,7 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
         torch_private.set_data(self, VirtualTensor(value._host, value._device, value._block))
         self._host, self._device, self._block = value._host, value._device, value._block
 
-    data = property(_get_data, _set_data)
+    data = property(lambda self: torch_private.get_data(self), _set_data)
 
     def as_subclass(self, cls: Any) -> Any:
         if cls is torch.Tensor:
@@ -263,7 +260,6 @@ VirtualTensor.__name__ = VirtualTensor.__qualname__ = "Tensor"
 
 
 def is_virtual(tensor: object) -> bool:
-    """Return True if `tensor` is on a virtual GPU."""
     return type(tensor) is VirtualTensor
 
 

@@ -90,7 +90,6 @@ class Region:
 
     @cached_property
     def end(self) -> int:
-        """Address after the last element."""
         return self.address + self.span * self.element_bytes
 
     @property
@@ -379,7 +378,6 @@ class Memory:
         return ordered
 
     def finish(self) -> Traffic:
-        """Count the rest; return the traffic."""
         self.count()
         traffic = self.traffic
         used: dict[tuple[int, int, bool], int] = {}

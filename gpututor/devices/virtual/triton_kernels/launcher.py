@@ -378,7 +378,7 @@ def _launch(machine: VirtualMachine, gpu: VirtualGpu, call: _Bound, grid: Grid) 
     place = machine.recorder.place() if machine.recorder.enabled else None
     task = execution.launch.launch(machine, gpu, stream, call.name, work.least_bytes, cost, place)
     if not _tunes.get():
-        machine.recorder.set_traffic(task.row, work.requested_bytes, 32 * work.sectors, work.programs)
+        machine.recorder.trace.set_traffic(task.row, work.requested_bytes, 32 * work.sectors, work.programs)
     execution.races.of_kernel(machine, task, read, written)
     for region in arguments.regions:
         _remember_unwritten(region.tensor._block, region.storage.unwritten, region.storage.cell)

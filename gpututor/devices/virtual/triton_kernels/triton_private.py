@@ -8,9 +8,10 @@ from __future__ import annotations
 import dis
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FunctionType
 from typing import Any
+from unittest.mock import patch
 
 import triton
 import triton.language as tl
@@ -74,7 +75,6 @@ OPTION_NAMES = frozenset(CUDAOptions.__dataclass_fields__)
 np_dtype_of: Callable[[Any], Any] = interpreter._get_np_dtype
 integer: Callable[[Any], Any] = interpreter._implicit_cvt
 """Returns an int as a tensor of the interpreter."""
-convert_float: Callable[..., Any] = interpreter._convert_float
 least_dot: Callable[[Any, Any], tuple[int, int, int]] = min_dot_size(GPUTarget("cuda", 80, 32))
 """Returns the least M, N and K of `tl.dot` on an NVIDIA GPU, for two types."""
 constexpr = tl.constexpr
@@ -87,7 +87,6 @@ def tuple_like(value: tuple[Any, ...], parts: Any) -> Any:
 
 
 def pointer_tensor(address: int, dtype: Any) -> Any:
-    """Return a pointer of the interpreter."""
     import numpy as np
 
     kind = tl.pointer_type(dtype)
@@ -95,7 +94,6 @@ def pointer_tensor(address: int, dtype: Any) -> Any:
 
 
 def scalar_tensor(value: Any, dtype: Any) -> Any:
-    """Return a number of the interpreter."""
     import numpy as np
 
     return tl.tensor(TensorHandle(np.array([value], dtype=np_dtype_of(dtype)), dtype), dtype)
@@ -164,7 +162,6 @@ class _Semantic(TritonSemantic):  # type: ignore[misc]
 
 
 def semantic_of(builder: Any) -> Any:
-    """Return Triton's rules of types and shapes over `builder`."""
     return _Semantic(builder)
 
 
@@ -267,11 +264,7 @@ def replaced(
         (triton.testing, "do_bench", do_bench),
         (driver, "_active", stand_in),
     ]
-    before = [(owner, name, vars(owner)[name]) for owner, name, _ in rows]
-    try:
-        for owner, name, new in rows:
-            setattr(owner, name, new)
+    with ExitStack() as undo:
+        for row in rows:
+            undo.enter_context(patch.object(*row))
         yield
-    finally:
-        for owner, name, old in before:
-            setattr(owner, name, old)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from gpututor.devices.virtual import virtual_gpu
-from gpututor.devices.virtual.operator_facts import nondeterministic
+from gpututor.devices.virtual.operator_facts import tables
 from gpututor.devices.virtual.operators.determinism import documented
 
 
@@ -116,6 +116,6 @@ def test_each_documented_operator_has_a_row() -> None:
 
     The documentation still lists cumsum, but CUDA's kernel no longer raises (ATen/native/cuda/ScanKernels.cpp).
     """
-    rows = {listed for _, listed in nondeterministic().values()}
+    rows = {listed for _, listed in tables()["nondeterministic"].values()}
     others = {"MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "interpolate", "resize_", "weights", "cumsum"}
     assert documented() - others <= rows

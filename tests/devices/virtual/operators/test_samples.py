@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
-from gpututor.devices.virtual.operator_facts import unsupported
+from gpututor.devices.virtual.operator_facts import tables
 from tests.support import operator_samples as samples
 from tests.support.layer_samples import LAYERS
 from tests.support.virtual_gpus import loss_of, tensors_in
@@ -105,9 +105,9 @@ _CALLS: dict[str, Callable[[], object]] = {
 
 
 def test_each_entry_of_the_list_of_unsupported_calls_is_called_below() -> None:
-    listed = {f"aten::{name}" for name, _, _ in unsupported()}
+    listed = {f"aten::{name}" for name in tables()["unsupported"]}
     assert listed == {name for name in _CALLS if name.startswith("aten::")}
-    assert all(reason and instead for _, reason, instead in unsupported())
+    assert all(reason and instead for reason, instead in tables()["unsupported"].values())
 
 
 @pytest.mark.parametrize("name", _CALLS)

@@ -1,0 +1,195 @@
+"""Variants of exercises: values of each student's own in the task, the starter and the grading."""
+
+from __future__ import annotations
+
+import csv
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpututor.authoring.lint import exercise_problems
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.jobs import Options
+from gpututor.classroom.variants import values_of
+from gpututor.cli.main import main
+from gpututor.course.loader import load_course, load_exercise
+from gpututor.course.model import Course
+from gpututor.errors import CourseError
+from tests.support.classes import reports_of
+from tests.support.tiny_course import write_course
+
+VARIANT = '\n[[variant]]\nname = "factor"\nvalues = ["2", "3", "5"]\n'
+STUDENTS = ("kim", "lee", "moe", "nia", "oda", "pia")
+TIMES = "def times(number):\n    return {factor} * number\n"
+FILES = {
+    "task.md": "# Times\n\nReturn {factor} times the number.\n",
+    "solution.py": TIMES,
+    "starter.py": "def times(number):\n    raise NotImplementedError  # TODO: {factor} times\n",
+    "checks.py": (
+        "from gpututor.checks import value\n\n\n"
+        "def expected(drawn, machine):\n    return {factor} * drawn['number']\n\n\nchecks = [value(expected)]\n"
+    ),
+}
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    folder = write_course(tmp_path / "course", exercises=2)
+    exercise = next(folder.glob("*/02_*"))
+    manifest = (exercise / "exercise.toml").read_text().replace('"twice"', '"times"')
+    (exercise / "exercise.toml").write_text(manifest + VARIANT)
+    for name, text in FILES.items():
+        (exercise / name).write_text(text)
+    for wrong in (exercise / "wrong").glob("*.py"):
+        wrong.write_text(wrong.read_text().replace("twice", "times"))
+    with (folder / "course.toml").open("a") as stream:
+        stream.write('variant_seed = "autumn"\n')
+    return load_course(folder)
+
+
+@pytest.fixture
+def roster(tmp_path: Path) -> Path:
+    path = tmp_path / "roster.csv"
+    path.write_text("id,name\n" + "".join(f"{name},{name.title()} Roe\n" for name in STUDENTS))
+    return path
+
+
+def test_values_follow_from_seed_exercise_and_student(course: Course) -> None:
+    exercise = course.exercises[1]
+    values = {name: dict(values_of(exercise, name, course.seed))["factor"] for name in STUDENTS}
+    assert values == {name: dict(values_of(exercise, name.upper(), course.seed))["factor"] for name in STUDENTS}
+    assert set(values.values()) == {"2", "3", "5"}
+    others = {name: dict(values_of(exercise, name, "spring"))["factor"] for name in STUDENTS}
+    assert others != values
+    assert values_of(course.exercises[0], "kim", course.seed) == ()
+
+
+def test_without_a_student_the_first_values_count(course: Course) -> None:
+    exercise = course.exercises[1]
+    assert "2 times the number" in exercise.task
+    assert exercise.solution == TIMES.replace("{factor}", "2")
+    assert exercise.file("wrong/once.py").startswith("# fails: value")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('[[variant]]\nname = "a b"\nvalues = ["1", "2"]\n', "variant[1].name"),
+        ('[[variant]]\nname = "a"\nvalues = ["1", "1"]\n', "variant[1].values[1]: '1' is listed twice"),
+        ('[[variant]]\nname = "a"\nvalues = [1, 2]\n', "variant[1].values[0]"),
+        ('[[variant]]\nname = "factor"\nvalues = ["7", "8"]\n', "variant: two variants are called 'factor'"),
+    ],
+)
+def test_a_mistake_in_variants_names_its_key(course: Course, text: str, problem: str) -> None:
+    folder = course.exercises[1].folder
+    with (folder / "exercise.toml").open("a") as stream:
+        stream.write(text)
+    with pytest.raises(CourseError) as raised:
+        load_exercise(folder)
+    assert problem in raised.value.title
+
+
+def test_each_student_gets_a_copy_with_their_values_only(
+    course: Course, roster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "copies"
+    words = ["pack-course", "--for", "students", "--course", str(course.folder), "--out"]
+    assert main([*words, str(out), "--roster", str(roster)]) == 0
+    assert sorted(path.name for path in out.iterdir()) == sorted(
+        [*(f"{name}.zip" for name in STUDENTS), "variants.csv"]
+    )
+    rows = {row["student"]: row for row in csv.DictReader((out / "variants.csv").open())}
+    for name in STUDENTS:
+        value = dict(values_of(course.exercises[1], name, course.seed))["factor"]
+        assert rows[name]["value"] == value
+        with zipfile.ZipFile(out / f"{name}.zip") as archive:
+            archive.extractall(tmp_path / "unpacked")
+            texts = [archive.read(file).decode() for file in archive.namelist()]
+        copy = load_course(tmp_path / "unpacked" / name)
+        assert f"Return {value} times the number." in copy.exercises[1].task
+        assert f"TODO: {value} times" in copy.exercises[1].starter
+        assert copy.exercises[1].variants == ()
+        assert not any("variant" in text or "autumn" in text or "{factor}" in text for text in texts)
+    assert main([*words, str(out), "--roster", str(roster)]) == 2
+    capsys.readouterr()
+    assert main([*words, str(tmp_path / "same.zip")]) == 0
+    assert "first variant of 1.2" in capsys.readouterr().out
+
+
+def submissions(course: Course, folder: Path, *, names: dict[str, str]) -> Path:
+    """Write each student's solution of their own variant, under the name of their folder."""
+    for student, name in names.items():
+        value = dict(values_of(course.exercises[1], student, course.seed))["factor"]
+        (folder / name).mkdir(parents=True)
+        (folder / name / "twice_1_2.py").write_text(TIMES.replace("{factor}", value))
+        (folder / name / "twice_1_1.py").write_text("def twice(number):\n    return 2 * number\n")
+    return folder
+
+
+def test_submissions_are_graded_with_the_students_values(course: Course, roster: Path, tmp_path: Path) -> None:
+    names = {"kim": "kim", "lee": "Lee Roe", "moe": "moe", "nia": "nia"}
+    handed_in = submissions(course, tmp_path / "in", names=names)
+    (handed_in / "oda").mkdir()
+    odas = dict(values_of(course.exercises[1], "oda", course.seed))["factor"]
+    wrong = next(value for value in ("2", "3", "5") if value != odas)
+    (handed_in / "oda" / "twice_1_2.py").write_text(TIMES.replace("{factor}", wrong))
+    out = tmp_path / "graded"
+    words = ["classroom", "grade", str(handed_in), "--out", str(out), "--course", str(course.folder)]
+    assert (
+        main([*words, "--roster", str(roster), "--isolation", "process", "--judges", "1", "--device", "virtual"]) == 0
+    )
+    folder = ClassFolder(out)
+    outcomes = {
+        (submission.student, submission.exercise): report.outcome.value
+        for submission, _, report in reports_of(folder)
+        if report is not None
+    }
+    varying = course.exercises[1].key
+    assert {student: outcome for (student, key), outcome in outcomes.items() if key == varying} == {
+        **dict.fromkeys(names.values(), "passed"),
+        "oda": "failed",
+    }
+    assert all(outcome == "passed" for (_, key), outcome in outcomes.items() if key != varying)
+    options = Options.read(folder)
+    assert [options.has_variants(exercise.key) for exercise in course.exercises] == [False, True]
+    assert main(["classroom", "regrade", str(out), "kim", "1.2"]) == 0
+    assert json.loads((out / "options.json").read_text())["exercises"][0]["versions"] == []
+    assert not list(course.folder.rglob("variants"))
+
+
+def test_options_without_versions_can_be_read(tmp_path: Path) -> None:
+    folder = ClassFolder(tmp_path)
+    keys = ("device", "gpu", "isolation", "gpututor", "torch", "secret", "layout", "exercise")
+    exercises = [{"exercise": "a/b", "version": "1", "device": "virtual"}]
+    folder.options_file.write_text(json.dumps({**dict.fromkeys(keys, ""), "exercises": exercises, "schema_version": 1}))
+    assert Options.read(folder).exercises[0].versions == ()
+
+
+def test_gradescopes_autograder_refuses_variants(course: Course, tmp_path: Path) -> None:
+    path = tmp_path / "image.zip"
+    assert main(["classroom", "gradescope-image", "1.2", "--course", str(course.folder), "-o", str(path)]) == 2
+    assert not path.exists()
+
+
+def test_verify_finds_a_variant_without_a_place(course: Course) -> None:
+    folder = course.exercises[1].folder
+    assert not [problem for problem in exercise_problems(load_exercise(folder), course) if "variant" in problem.key]
+    with (folder / "exercise.toml").open("a") as stream:
+        stream.write('[[variant]]\nname = "size"\nvalues = ["1", "2"]\n')
+    (problem,) = (each for each in exercise_problems(load_exercise(folder), course) if "variant" in each.key)
+    assert problem.key == "variant[1].name"
+
+
+def test_verify_grades_each_value(course: Course, capsys: pytest.CaptureFixture[str]) -> None:
+    exercise = course.exercises[1]
+    words = ["verify", str(exercise.folder), "--no-mutants", "--workers", "1", "--json"]
+    main(words)
+    subjects = {subject["name"]: subject for subject in json.loads(capsys.readouterr().out)["subjects"]}
+    assert set(subjects) == {f"1.2 twice_1_2{note}" for note in ("", " (factor=3)", " (factor=5)")}
+    assert all(subject["right"] == {"kept": 1, "of": 1} for subject in subjects.values())
+    (exercise.folder / "solution.py").write_text("def times(number):\n    return 2 * number\n")
+    main(words)
+    kept = {each["name"]: each["right"]["kept"] for each in json.loads(capsys.readouterr().out)["subjects"]}
+    assert kept == {"1.2 twice_1_2": 1, "1.2 twice_1_2 (factor=3)": 0, "1.2 twice_1_2 (factor=5)": 0}
