@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-import torch
-
 from gpututor.checks import compilations
-from gpututor.errors import CourseError
-from tests.support.check_runs import failure, run_of
+from tests.support.check_runs import failure
 from tests.support.recorded_programs import recorded
 
 BROKEN = """import torch
@@ -61,10 +57,3 @@ def test_code_that_is_not_compiled_fails() -> None:
     finding = failure(compilations((1, None)), recorded(EAGER))
     assert finding.expected.startswith("at least 1 compiled graph")
     assert finding.got.startswith("none")
-
-
-def test_impossible_amounts_are_rejected() -> None:
-    with pytest.raises(CourseError, match="nothing to count"):
-        compilations()
-    with pytest.raises(CourseError, match="not an amount"):
-        compilations(breaks=-1).find(run_of(None, {"x": torch.ones(1)}))

@@ -67,15 +67,12 @@ def test_the_time_can_be_a_part_of_the_result_and_of_several_kernels() -> None:
     assert of_two.find(reports(0.004)) is not None
 
 
-def test_copies_can_be_measured() -> None:
+def test_copies_can_be_measured_and_the_range_is_wider_on_real_devices() -> None:
     trace = Trace()
     trace.add(Kind.TRANSFER, "aten::_to_copy", "cuda:0", source="cpu", target="cuda:0", launched=0, start=5, end=1000)
     trace.add(Kind.SYNCHRONISE, "aten::_to_copy", "cuda:0", launched=5, start=5, end=1000)
     assert measurement(copies("cpu", "cuda")).find(reports(1e-6, trace)) is None
     assert "none was done" in failure(measurement(copies("cuda", "cpu")), reports(1e-6, trace)).got
-
-
-def test_the_range_is_wider_on_real_devices() -> None:
     real = replace(reports(0.005), machine=replace(GPU, virtual=False))
     assert check().find(real) is None
     assert check().find(reports(0.005)) is not None

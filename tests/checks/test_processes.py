@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from gpututor.checks import collectives
 from gpututor.checks.model import Machine, Run
-from gpututor.errors import CourseError
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from tests.support.check_runs import failure, run_of
@@ -57,10 +54,3 @@ def test_names_match_without_underscores_and_an_empty_name_is_all() -> None:
 
     assert collectives({"allgather": 1, "": 2}).find(run) is None
     assert failure(collectives({"reducescatter": (1, None)}), run).got.startswith("no reducescatters in rank 0")
-
-
-def test_nothing_to_count_and_a_single_process_are_faults_of_the_author() -> None:
-    with pytest.raises(CourseError):
-        collectives()
-    with pytest.raises(CourseError):
-        collectives({"allreduce": 1}).find(run_of(None))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -41,12 +40,11 @@ def test_times_over_the_ratio_are_too_slow_on_the_virtual_clock() -> None:
     assert finding.status is Status.TOO_SLOW
     assert finding.got.startswith("1.25 × ")
     assert "(modelled)" in finding.expected
-
-
-def test_a_ratio_below_1_requires_a_faster_submission() -> None:
     assert describe_limit(1 / 3, "the loop").endswith("3 × as fast as the loop")
     assert speed(1 / 3).find(modelled(333, 1000)) is None
     assert failure(speed(1 / 3), modelled(334, 1000)).status is Status.TOO_SLOW
+    with pytest.raises(CourseError, match="take no time"):
+        speed(1.25).find(modelled(1000, 0))
 
 
 def test_measured_times_are_shown_with_their_spread() -> None:
@@ -80,12 +78,3 @@ def test_without_a_ratio_for_real_devices_nothing_is_timed_there() -> None:
 
     assert [speed(1.25).applies(GPU), speed(1.25).applies(REAL), check.applies(REAL)] == [True, False, True]
     assert failure(check, Run(REAL, (), SOURCE, "work")).status is Status.INCONCLUSIVE, "it was not timed"
-
-
-def test_impossible_ratios_and_a_baseline_without_time_are_rejected() -> None:
-    ratios: dict[str, Any]
-    for ratios in ({"at_most": 0}, {"at_most": -1}, {"real_at_most": 0}, {"at_most": float("nan")}):
-        with pytest.raises(CourseError, match="a ratio of"):
-            speed(**ratios)
-    with pytest.raises(CourseError, match="take no time"):
-        speed(1.25).find(modelled(1000, 0))

@@ -43,17 +43,14 @@ def test_a_class_with_a_misleading_name_is_an_object(name: str, right: Any) -> N
     assert parity(lambda: X).find(run) is not None
 
 
-def test_a_numpy_scalar_is_not_a_float() -> None:
-    assert failure(value(lambda drawn, machine: X.double().numpy()[0]), run_of(ObservedObject("float64", "1.5")))
-
-
-def test_a_size_is_a_tuple() -> None:
+def test_a_size_is_a_tuple_but_a_numpy_scalar_no_float() -> None:
     size = observed(torch.zeros(2, 3).shape)
 
     assert value(lambda drawn, machine: (2, 3)).find(run_of(size)) is None
     assert value(lambda drawn, machine: torch.Size([2, 3])).find(run_of((2, 3))) is None
     assert structure(lambda: (2, 3)).find(run_of(size)) is None
     assert failure(value(lambda drawn, machine: [2, 3]), run_of(size)).got.startswith("the result is a tuple")
+    assert failure(value(lambda drawn, machine: X.double().numpy()[0]), run_of(ObservedObject("float64", "1.5")))
 
 
 def arrived(value: object) -> Any:
@@ -122,15 +119,12 @@ def test_long_keys_are_cut(check: Any) -> None:
     assert "k" * 70 in finding.got
 
 
-def test_any_value_is_described_in_a_bounded_line() -> None:
+def test_any_value_is_described_in_a_bounded_line_from_its_shown_part() -> None:
     tree = observed({"model": torch.nn.Linear(2, 2), "array": torch.zeros(100, 100).numpy(), "few": [1, (2,), "x"]})
 
     array = "a NumPy array of shape (100, 100)"
     assert shorten(tree) == f"{{'model': a module Linear, 'array': {array}, 'few': [1, (2,), 'x']}}"
     assert len(shorten(["x" * 100_000] * 1000)) == 300
-
-
-def test_only_the_shown_part_of_a_value_is_formatted() -> None:
     said = []
 
     class Speaks:
@@ -142,7 +136,7 @@ def test_only_the_shown_part_of_a_value_is_formatted() -> None:
     assert len(said) < 40
 
 
-def test_a_difference_after_equal_tensors_is_reported() -> None:
+def test_differences_after_equal_tensors_and_missing_state_are_reported() -> None:
     right, wrong = torch.zeros(2), torch.tensor([0.0, 1.0])
     left, right = observed([right, right, right]), observed([right, right, wrong])
 
@@ -152,9 +146,6 @@ def test_a_difference_after_equal_tensors_is_reported() -> None:
     difference = first_difference(left, right, leaf)
     assert difference is not None
     assert difference.path == "2"
-
-
-def test_missing_state_of_a_module_is_named() -> None:
     bare = observed({"layer": torch.nn.Linear(1, 2, bias=False)})
     finding = failure(structure(lambda: {"layer": torch.nn.Linear(1, 2)}), run_of(bare))
 

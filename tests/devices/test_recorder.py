@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Callable
 
 import pytest
 
 from gpututor.devices.recorder import NOWHERE, Recorder
 from gpututor.trace.events import Event, Kind
+from tests.support.threads import started
 
 
 def only(recorder: Recorder) -> Event:
@@ -159,10 +159,7 @@ def test_destructors_can_record_at_any_time() -> None:
 
     gc.set_threshold(1)
     try:
-        threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
+        for thread in [started(work) for _ in range(2)]:
             thread.join(60)
     finally:
         gc.set_threshold(*threshold)

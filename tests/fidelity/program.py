@@ -142,3 +142,18 @@ def as_expected(actual: Outcome, expected: Outcome) -> bool:
         and len(actual.warned) == len(expected.warned)
         and all(map(alike, actual.warned, expected.warned))
     )
+
+
+MIB = 2**20
+
+
+def allocated() -> int:
+    return torch.cuda.memory_allocated()
+
+
+def reserved() -> int:
+    return torch.cuda.memory_reserved()
+
+
+def taken(size_bytes: int) -> torch.Tensor:
+    return torch.empty(size_bytes, dtype=torch.uint8, device="cuda")

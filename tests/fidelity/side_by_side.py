@@ -19,8 +19,17 @@ from gpututor.devices.virtual import virtual_gpu
 from gpututor.errors import UsageError
 from gpututor.hardware.gpus import gpu_spec
 from gpututor.trace.events import Event, Kind
-from tests.fidelity.amounts import MIB, allocated, reserved, taken
-from tests.fidelity.program import Outcome, Program, as_expected, load_programs, outcome
+from tests.fidelity.program import (
+    MIB,
+    Outcome,
+    Program,
+    allocated,
+    as_expected,
+    load_programs,
+    outcome,
+    reserved,
+    taken,
+)
 
 GRAPH = "cuda graph"
 """On a real GPU a graph's replay is one kernel of that name; the virtual one knows the kernels in it."""

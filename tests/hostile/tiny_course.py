@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "course"
@@ -19,17 +19,22 @@ class Tiny:
     wall_s: float = 10.0
     more: str = ""
     """Further lines of the manifest."""
+    shared: dict[str, str] = field(default_factory=dict)
+    """Files that other folders hold: their names here, and where they are under `course/`."""
 
 
+CHAIN = "hurry/solution.py"
 EXERCISES = {
     "scores": Tiny("scores", "scores", ("virtual", "cpu")),
     "patience": Tiny("scores", "scores", ("virtual", "cpu"), wall_s=2.0),
     "label": Tiny("label", "label", ("virtual", "cpu")),
     "plain": Tiny("plain", "total", ("virtual", "cpu")),
-    "both": Tiny("both", "both"),
+    "both": Tiny("both", "both", shared={"given.py": "scores/given.py"}),
     "norms": Tiny("norms", "norms"),
-    "hurry": Tiny("hurry", "chain", cases=2),
-    "timed": Tiny("timed", "chain", ("virtual", "cpu"), cases=2, wall_s=30.0),
+    "hurry": Tiny("hurry", "chain", cases=2, shared={"baseline.py": CHAIN}),
+    "timed": Tiny(
+        "timed", "chain", ("virtual", "cpu"), 2, wall_s=30.0, shared={"baseline.py": CHAIN, "solution.py": CHAIN}
+    ),
 }
 
 
@@ -53,8 +58,9 @@ def _write(folder: Path, name: str, tiny: Tiny, secret: str) -> Path:
         f'title = "{name}"\nsummary = "To be attacked."\nminutes = 5\nkind = "function"\nentry = "{tiny.entry}"\n'
         f"cases = {tiny.cases}\ndevices = [{devices}]\n{tiny.more}\n[limits]\nwall_s = {tiny.wall_s}\n"
     )
-    for source in (FOLDER / tiny.folder).glob("*.py"):
-        (folder / source.name).write_text(f"{source.read_text(encoding='utf-8')}\n# {secret}\n")
+    sources = {source.name: source for source in (FOLDER / tiny.folder).glob("*.py")}
+    for file, source in (sources | {file: FOLDER / path for file, path in tiny.shared.items()}).items():
+        (folder / file).write_text(f"{source.read_text(encoding='utf-8')}\n# {secret}\n")
     (folder / "task.md").write_text(f"# {name}\n")
     (folder / "hints.md").write_text("## Look\nA.\n\n## Think\nB.\n\n## Nearly\nC.\n")
     nothing = f"def {tiny.entry}(*arguments, **named):\n    return "

@@ -110,16 +110,6 @@ def test_reading_a_module_runs_no_code_of_it() -> None:
     assert torch.equal(arrived.parameters["0.weight"].values, expected.parameters["0.weight"].values)
 
 
-def test_a_shared_layer_has_state_under_two_names() -> None:
-    layer = torch.nn.Linear(2, 2)
-
-    arrived = carried(torch.nn.Sequential(layer, torch.nn.ReLU(), layer))
-
-    assert [name for name, _ in arrived.layers] == ["0", "1"]
-    assert arrived.parameters.keys() == {"0.weight", "0.bias", "2.weight", "2.bias"}
-    assert arrived.parameters["0.weight"] is arrived.parameters["2.weight"]
-
-
 @pytest.mark.parametrize("name", ["detach", "stride", "numel", "storage_offset", "element_size"])
 def test_a_tensor_with_its_own_methods_is_refused(name: str) -> None:
     tensor = torch.ones(2)
@@ -137,7 +127,7 @@ def test_an_imitation_of_an_array_becomes_text() -> None:
     assert isinstance(carried(fake()), ObservedObject)
 
 
-def test_modules_arrive_as_parameters_buffers_and_gradients() -> None:
+def test_modules_arrive_with_all_state_also_of_a_shared_layer() -> None:
     module = torch.nn.BatchNorm1d(3)
     module(torch.randn(4, 3)).sum().backward()
 
@@ -150,6 +140,12 @@ def test_modules_arrive_as_parameters_buffers_and_gradients() -> None:
     gradient = arrived.parameters["bias"].grad
     assert gradient is not None
     assert gradient.values.shape == (3,)
+    layer = torch.nn.Linear(2, 2)
+    shared = carried(torch.nn.Sequential(layer, torch.nn.ReLU(), layer))
+
+    assert [name for name, _ in shared.layers] == ["0", "1"]
+    assert shared.parameters.keys() == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    assert shared.parameters["0.weight"] is shared.parameters["2.weight"]
 
 
 def test_devices_dtypes_sizes_and_arrays_survive_a_round_trip() -> None:
@@ -311,13 +307,10 @@ def test_a_repeated_tensor_is_refused_in_a_key() -> None:
         unpacked(packer, {"k": "list", "v": [first, {"k": "dict", "v": [[key, packer.pack(1)]]}]})
 
 
-def test_values_below_a_key_may_hold_tensors() -> None:
+def test_values_below_keys_may_hold_tensors_and_other_keys_become_text() -> None:
     received = carried({("a", 1): X, Key(["b"]): [X]})
 
     assert list(received) == [("a", 1), "['b']"]
-
-
-def test_keys_that_are_objects_become_bounded_text() -> None:
     first, second = carried({Named("x" * 1000): 1, Named("x" * 1000 + "y"): 2})
 
     assert len(first) == MAX_KEY

@@ -15,10 +15,9 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual.machine import active_machine
 from gpututor.trace.events import Event, Kind
-from tests.support.ranks import RANKS, program_table
+from tests.support.ranks import RANKS, program_table, recorded
 
 PROGRAMS, program = program_table()
 CYCLES = 10_000_000
@@ -41,12 +40,10 @@ class Seen(list[Event]):
 
 @contextmanager
 def seen() -> Iterator[Seen]:
-    machine, recorder, events = active_machine(), Recorder(), Seen()
+    events = Seen()
     dist.barrier()
-    before = machine.recorder
-    machine.record_with(recorder)
-    yield events
-    machine.record_with(before)
+    with recorded() as recorder:
+        yield events
     events.extend(recorder.trace)
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
-from tests.support.ranks import RANKS, program_table
+from tests.support.ranks import RANKS, program_table, recorded
 
 PROGRAMS, program = program_table()
 
@@ -256,15 +256,9 @@ def monitored_barrier(rank: int, device: str) -> Any:
 
 @program
 def trace(rank: int, device: str) -> Any:
-    from gpututor.devices.recorder import Recorder
-    from gpututor.devices.virtual.machine import active_machine
-
     tensor = torch.ones(8, device=device)
-    machine, recorder = active_machine(), Recorder([__file__])
-    before = machine.recorder
-    machine.record_with(recorder)
-    dist.all_reduce(tensor)
-    machine.record_with(before)
+    with recorded(__file__) as recorder:
+        dist.all_reduce(tensor)
     return [(event.kind.value, event.name, event.device, event.size_bytes, event.line) for event in recorder.trace]
 
 

@@ -16,7 +16,7 @@ from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-from tests.support.ranks import RANKS, program_table
+from tests.support.ranks import RANKS, program_table, recorded
 
 PROGRAMS, program = program_table()
 HALF = 8
@@ -85,16 +85,10 @@ PROGRAMS.update({name: partial(_train, **options) for name, options in OPTIONS.i
 
 @program
 def no_transfer_in_backward(rank: int, device: str) -> Any:
-    from gpututor.devices.recorder import Recorder
-    from gpututor.devices.virtual.machine import active_machine
-
     model = DistributedDataParallel(network().to(device), device_ids=[rank])
     loss = model(INPUTS.to(device)).sum()
-    machine, recorder = active_machine(), Recorder()
-    before = machine.recorder
-    machine.record_with(recorder)
-    loss.backward()
-    machine.record_with(before)
+    with recorded() as recorder:
+        loss.backward()
     kinds = [event.kind.value for event in recorder.trace]
     return kinds.count("transfer"), kinds.count("collective")
 

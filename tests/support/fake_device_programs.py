@@ -36,3 +36,11 @@ class Watched:
 
 def row() -> torch.Tensor:
     return torch.ones(4, device="meta")
+
+
+@contextmanager
+def observing(file: str, **options: Any) -> Iterator[Recorder]:
+    """Record the work of this machine's devices, with the lines of `file`."""
+    recorder = Recorder([file])
+    with observe(recorder, **options):
+        yield recorder

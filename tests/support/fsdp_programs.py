@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from tests.support.ranks import recorded
+
 
 class Block(nn.Module):
     """Residual block of a small network."""
@@ -178,22 +180,17 @@ def state_dict(rank: int, device: str) -> Any:
 
 def trace(rank: int, device: str) -> Any:
     """Return (name, bytes, stream) of each collective of one step, the hazards, and figures of memory."""
-    from gpututor.devices.recorder import Recorder
-    from gpututor.devices.virtual.machine import active_machine
     from gpututor.trace.events import Kind
 
     torch.manual_seed(0)
     net = _sharded(Net(width=64).to(device))
     values = torch.ones(4, 64, device=device)
     before = torch.cuda.memory_allocated()
-    machine, recorder = active_machine(), Recorder([__file__])
-    silent = machine.recorder
-    machine.record_with(recorder)
-    out = net(values)
-    forward = torch.cuda.memory_allocated()
-    out.sum().backward()
-    torch.cuda.synchronize()
-    machine.record_with(silent)
+    with recorded(__file__) as recorder:
+        out = net(values)
+        forward = torch.cuda.memory_allocated()
+        out.sum().backward()
+        torch.cuda.synchronize()
     events = list(recorder.trace)
     collectives = [event for event in events if event.kind is Kind.COLLECTIVE]
     return {

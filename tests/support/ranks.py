@@ -15,7 +15,9 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
+from gpututor.devices.virtual.machine import active_machine
 
 RANKS = 2
 LIMIT_S = 250.0
@@ -31,6 +33,16 @@ def program_table() -> tuple[dict[str, Program], Callable[[Program], Program]]:
         return function
 
     return programs, program
+
+
+@contextlib.contextmanager
+def recorded(*files: str) -> Iterator[Recorder]:
+    """Record what a rank's program does within, with the lines of these files."""
+    machine, recorder = active_machine(), Recorder(files)
+    before = machine.recorder
+    machine.record_with(recorder)
+    yield recorder
+    machine.record_with(before)
 
 
 def _portable(value: Any) -> Any:

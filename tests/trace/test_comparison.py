@@ -64,16 +64,13 @@ def test_differences_describe_the_left_call() -> None:
     assert all(words in sentence for words in ("3 copies to device fewer", "3 copies to host fewer"))
 
 
-def test_equal_calls_have_no_difference() -> None:
+def test_calls_that_are_equal_or_read_the_same_have_no_difference() -> None:
     same = amounts_of(slow(), MS, 1)
     compared = differences(same, same)
     words = {difference.name: difference.words for difference in compared}
     assert set(words.values()) - {words["device busy"]} == {SAME, AS_LONG}
     assert words["device busy"].endswith("in both")
     assert in_one_sentence(compared) == NO_DIFFERENCE
-
-
-def test_amounts_that_read_the_same_are_no_difference() -> None:
     left = amounts_of(slow(), 2 * MS, (1 << 30) + 8)
     right = left + Counter(elapsed=2, busy=2, wait_time=2, peak_bytes=-8)
     by_name = {difference.name: difference for difference in differences(right, left)}

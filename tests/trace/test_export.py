@@ -50,7 +50,7 @@ def lanes(events: list[dict[str, Any]]) -> dict[tuple[int, int], str]:
     return {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
 
 
-def test_each_event_is_in_the_lane_of_its_stream_or_copy_engine() -> None:
+def test_a_timeline_has_lanes_arrows_counters_and_marks() -> None:
     events = timeline(sample().trace)
     named = lanes(events)
     assert [event["args"]["name"] for event in events if event["name"] == "process_name"] == ["host", "cuda:0"]
@@ -68,10 +68,6 @@ def test_each_event_is_in_the_lane_of_its_stream_or_copy_engine() -> None:
         assert expected in slices
     (kernel,) = (event for event in drawn if event["dur"] == 100)
     assert kernel["args"] == {"bytes": 1 << 20, "flops": 2e9, "place": "train.py:3"}
-
-
-def test_an_arrow_connects_each_launch_with_its_work() -> None:
-    events = timeline(sample().trace)
     starts = {event["id"]: event for event in events if event["ph"] == "s"}
     ends = {event["id"]: event for event in events if event["ph"] == "f"}
     assert starts.keys() == ends.keys()
@@ -82,10 +78,6 @@ def test_an_arrow_connects_each_launch_with_its_work() -> None:
             event["ph"] == "X" and (event["pid"], event["tid"], event["ts"]) == (0, start["tid"], start["ts"])
             for event in events
         )
-
-
-def test_memory_is_a_counter_and_hazards_are_marks() -> None:
-    events = timeline(sample().trace)
     assert [event["args"]["bytes"] for event in events if event["ph"] == "C"] == [512, 0]
     marks = {event["name"]: event["args"]["words"] for event in events if event["ph"] == "i"}
     assert all(place in marks["hazard: read after write"] for place in ("train.py:4", "train.py:3"))
@@ -131,14 +123,7 @@ def test_timelines_are_written_in_pieces() -> None:
     assert max(sizes) < sum(sizes) / 2
 
 
-def test_missing_files_of_killed_processes_are_left_out(tmp_path: Path) -> None:
-    write_trace(kernel_trace(1), str(tmp_path / "0.trace"))
-    write_trace(kernel_trace(2), str(tmp_path / "2.trace"))
-    traces = read_processes({tmp_path / f"{rank}.trace": f"rank {rank}" for rank in range(3)})
-    assert [(name, len(trace)) for name, trace in traces] == [("rank 0", 2), ("rank 2", 3)]
-
-
-def test_each_process_has_a_host_and_devices(tmp_path: Path) -> None:
+def test_processes_have_hosts_and_devices_and_missing_files_are_left_out(tmp_path: Path) -> None:
     for rank in range(2):
         write_trace(kernel_trace(3), str(tmp_path / f"{rank}.trace"))
     events = timelines(read_processes({tmp_path / f"{rank}.trace": f"rank {rank}" for rank in range(2)}))
@@ -150,6 +135,8 @@ def test_each_process_has_a_host_and_devices(tmp_path: Path) -> None:
     assert sorted(ends) == sorted(event["id"] for event in events if event["ph"] == "s")
     assert len(set(ends)) == len(ends) == 8
     assert {name for (pid, _), name in lanes(events).items() if pid == 3} == {"default stream", "collectives"}
+    traces = read_processes({tmp_path / f"{rank}.trace": f"rank {rank}" for rank in (0, 2, 1)})
+    assert [(name, len(trace)) for name, trace in traces] == [("rank 0", 4), ("rank 1", 4)]
 
 
 def test_idle_times_are_added() -> None:

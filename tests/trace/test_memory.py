@@ -83,16 +83,13 @@ def test_a_failed_allocation_has_its_line_even_if_it_is_the_first() -> None:
     assert (refused.at, refused.place.line, refused.size_bytes, refused.allocated) == (20, 4, 99 * MIB, MIB)
 
 
-def test_without_times_moments_are_event_numbers() -> None:
+def test_each_device_has_a_curve_also_without_times() -> None:
     memory = Memory()
     memory.take(-1, 3, MIB)
     memory.take(-1, 4, MIB)
     curve = memory.curve()
     assert not curve.timed
     assert (curve.peak_at, curve.last) == (1, (2 * MIB, 1, 1))
-
-
-def test_each_device_has_a_curve() -> None:
     memory = Memory()
     memory.take(0, 3, MIB)
     memory.device, memory.allocated = "cuda:1", 0

@@ -74,13 +74,10 @@ def test_collectives_and_copies_between_devices_count_for_their_devices() -> Non
     assert "64 bytes sent" in text
 
 
-def test_an_empty_trace_has_an_empty_summary() -> None:
+def test_empty_and_untimed_traces_have_counts_and_no_times() -> None:
     empty = summary(Trace())
     assert (empty.span, empty.devices, empty.lines, empty.advice, empty.timed) == (0, (), (), (), False)
     assert describe(empty).count("\n") == 1
-
-
-def test_without_times_counts_still_hold() -> None:
     trace = Trace(limit=2)
     for _ in range(3):
         trace.add(Kind.KERNEL, "aten::mm", "cuda:0", size_bytes=4, file=FILE, line=3)

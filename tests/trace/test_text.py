@@ -1,13 +1,16 @@
-"""Texts about traces: summaries, comparisons of GPUs and single events."""
+"""Texts about traces: numbers and bars, summaries, comparisons of GPUs and single events."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
+from gpututor.trace.formatting import area, bar, duration, exact_size, parts, share, size
 from gpututor.trace.summary import summary
 from gpututor.trace.text import (
     WIDTH,
@@ -136,7 +139,7 @@ def test_a_wait_of_the_host_names_its_cause_and_the_causes_cause() -> None:
     assert contains(words.facts[-1], "the copy", "train.py:4", "aten::sum", "train.py:3")
 
 
-def test_waits_and_work_without_a_cause() -> None:
+def test_waits_without_a_cause_and_launches_name_what_is_known() -> None:
     program = Program()
     program.kernel(1, US)
     program.now += 50 * US
@@ -146,6 +149,16 @@ def test_waits_and_work_without_a_cause() -> None:
     program.compute(1, 10 * US)
     layout = layout_of(program)
     assert cause_of(layout, layout.lanes[0], 0) is None
+    program = Program()
+    program.kernel(1, 100 * US)
+    program.kernel(2, 20 * US, name="aten::relu")
+    words = described(program, "host", 1)
+    assert words.title == "Launch of aten::relu"
+    assert contains(*words.facts, "10.0 µs", "95.0 µs", "20.0 µs")
+    assert words.place.line == 2
+    untimed = Program()
+    untimed.trace.add(Kind.KERNEL, "aten::mm", "cuda:0", launched=10 * US)
+    assert described(untimed, "host").facts[0].endswith("not known")
 
 
 def test_a_copys_size_rate_and_effect_on_the_host() -> None:
@@ -159,20 +172,7 @@ def test_a_copys_size_rate_and_effect_on_the_host() -> None:
     assert contains(free.facts[2], "same bytes", "train.py:1")
 
 
-def test_a_launch_names_the_start_of_its_work() -> None:
-    program = Program()
-    program.kernel(1, 100 * US)
-    program.kernel(2, 20 * US, name="aten::relu")
-    words = described(program, "host", 1)
-    assert words.title == "Launch of aten::relu"
-    assert contains(*words.facts, "10.0 µs", "95.0 µs", "20.0 µs")
-    assert words.place.line == 2
-    untimed = Program()
-    untimed.trace.add(Kind.KERNEL, "aten::mm", "cuda:0", launched=10 * US)
-    assert described(untimed, "host").facts[0].endswith("not known")
-
-
-def test_a_hazards_sentence_remedy_and_other_line() -> None:
+def test_hazards_and_failed_allocations_have_their_facts() -> None:
     program = Program()
     earlier = program.kernel(3, 50 * US, name="aten::tanh", stream=1)
     program.kernel(9, 10 * US, name="aten::mul")
@@ -182,9 +182,6 @@ def test_a_hazards_sentence_remedy_and_other_line() -> None:
     assert contains(sentence, "train.py:9", "reads", "aten::tanh", "train.py:3", "writes")
     assert "wait_stream" in what_to_do
     assert words.earlier.line == 3
-
-
-def test_a_failed_allocations_size_and_allocated_memory() -> None:
     program = Program()
     program.kernel(1, US)
     program.allocate(2, 3 << 20)
@@ -213,3 +210,47 @@ def test_moments_have_enough_digits_to_differ(start: int, end: int, words: str) 
 )
 def test_names_on_bars_are_short(name: str, short: str) -> None:
     assert short_name(name) == short
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (duration(0), "0 ns"),
+        (duration(999), "999 ns"),
+        (duration(999_499), "999 µs"),
+        (duration(999_600), "1.00 ms"),
+        (duration(12_345_678), "12.3 ms"),
+        (duration(3.2e12), "3,200 s"),
+        (size(0), "0 bytes"),
+        (size(1), "1 byte"),
+        (size(2), "2 bytes"),
+        (exact_size(1), "1 byte"),
+        (exact_size(1536), "1,536 bytes"),
+        (size(1023), "1023 bytes"),
+        (size(1024), "1.00 KiB"),
+        (size(16 << 30), "16.0 GiB"),
+        (share(0.0), "0 %"),
+        (share(0.004), "0.4 %"),
+        (share(0.37), "37 %"),
+        (share(1.0), "100 %"),
+    ],
+)
+def test_numbers_have_three_figures_and_a_unit(text: str, expected: str) -> None:
+    assert text == expected
+
+
+def test_areas_and_bars_are_filled_in_eighths() -> None:
+    assert area([0, 1, 8, 12, 16], 16, 2) == ["   ▄█", " ▁███"]
+    assert area([1], 10_000, 3) == [" ", " ", "▁"]
+    assert (bar(1, 10_000, 20), bar(0, 10_000, 20)) == ("▏", "")
+    assert (bar(10, 10, 5), bar(5, 10, 5)) == ("█████", "██▌")
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=6), st.integers(0, 80))
+def test_parts_fill_the_width_and_show_each_share(shares: list[float], width: int) -> None:
+    taken = parts(shares, width)
+    if any(shares):
+        assert sum(taken) == width
+        shown = sum(1 for share in shares if share > 0)
+        assert width < shown or all(columns > 0 for share, columns in zip(shares, taken, strict=True) if share > 0)
+    assert all(columns == 0 for share, columns in zip(shares, taken, strict=True) if share == 0)

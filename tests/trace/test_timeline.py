@@ -38,7 +38,7 @@ def test_each_stream_and_each_direction_of_copies_has_a_lane() -> None:
     assert [len(lane) for lane in layout.lanes[1:]] == [3, 3, 1]
 
 
-def test_lanes_of_several_devices_name_the_device() -> None:
+def test_lanes_name_devices_and_number_streams_with_addresses() -> None:
     program = Program()
     program.kernel(1, US)
     for device in ("cuda:0", "cuda:1"):
@@ -48,6 +48,10 @@ def test_lanes_of_several_devices_name_the_device() -> None:
     )
     lanes = names(layout_of(program))
     assert lanes == ["host", "cuda:0 default", "cuda:0 stream 2", "cuda:1 stream 2", "cuda:1 from cuda:0"]
+    program = Program()
+    for stream in (94_000_000, 95_000_000):
+        program.trace.add(Kind.KERNEL, "aten::mm", "cuda:0", stream=stream, launched=1, start=2, end=3)
+    assert names(layout_of(program)) == ["host", "stream 1", "stream 2"]
 
 
 def test_lanes_are_grouped_by_rank() -> None:
@@ -59,13 +63,6 @@ def test_lanes_are_grouped_by_rank() -> None:
     ranked = [f"rank {rank} {lane}" for rank in (0, 1) for lane in ("host", "default", "collectives")]
     assert names(layout) == ranked
     assert [lane.process for lane in layout.lanes] == [0, 0, 0, 1, 1, 1]
-
-
-def test_streams_with_addresses_are_numbered() -> None:
-    program = Program()
-    for stream in (94_000_000, 95_000_000):
-        program.trace.add(Kind.KERNEL, "aten::mm", "cuda:0", stream=stream, launched=1, start=2, end=3)
-    assert names(layout_of(program)) == ["host", "stream 1", "stream 2"]
 
 
 def test_nested_ranges_have_a_lane_for_each_depth() -> None:
@@ -101,7 +98,7 @@ def test_launches_do_not_overlap_earlier_work() -> None:
     ]
 
 
-def test_untimed_work_is_counted_but_not_drawn() -> None:
+def test_untimed_work_is_counted_and_an_empty_trace_has_an_empty_layout() -> None:
     program = Program()
     program.trace.add(Kind.KERNEL, "aten::mm", "cuda:0", launched=10 * US)
     program.trace.add(Kind.KERNEL, "aten::mm", "cuda:0")
@@ -109,11 +106,8 @@ def test_untimed_work_is_counted_but_not_drawn() -> None:
     assert layout.untimed == 2
     assert names(layout) == ["host"], "that it was launched is known of one of them"
     assert len(layout.lanes[0]) == 1
-
-
-def test_an_empty_trace_has_an_empty_layout() -> None:
-    layout = layout_of(Program())
-    assert (layout.lanes, layout.events, layout.untimed, len(layout.stops)) == ((), 0, 0, 0)
+    empty = layout_of(Program())
+    assert (empty.lanes, empty.events, empty.untimed, len(empty.stops)) == ((), 0, 0, 0)
 
 
 def test_a_hazard_belongs_to_the_later_work() -> None:

@@ -1,15 +1,17 @@
-"""Huge pages for a fork server's memory, where the kernel supports them."""
+"""A warm worker, and huge pages for the memory of a fork server."""
 
 from __future__ import annotations
 
 import os
 import random
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gpututor.judge.workers.pool import worker_environment
 from gpututor.worker import fork_server
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
@@ -55,3 +57,13 @@ def test_a_kernel_without_huge_pages_changes_nothing(monkeypatch: pytest.MonkeyP
     fork_server.collapse_huge_pages()
     monkeypatch.setattr(fork_server, "_private_regions", lambda: (_ for _ in ()).throw(OSError("no /proc")))
     fork_server.collapse_huge_pages()
+
+
+WARM = "import os; from gpututor.worker.__main__ import warm_up; warm_up(); print(len(os.listdir('/proc/self/task')))"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_a_warm_worker_has_one_thread_so_that_it_may_fork(tmp_path: Path) -> None:
+    environment = worker_environment(tmp_path)
+    done = subprocess.run([sys.executable, "-c", WARM], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"

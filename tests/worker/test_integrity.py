@@ -1,17 +1,19 @@
-"""Detection of replaced code in a worker, without false alarms for honest code."""
+"""Detection of replaced code in a worker, and of code that runs between two calls, without false alarms."""
 
 from __future__ import annotations
 
 import contextlib
 import copyreg
 import functools
-import subprocess
+import gc
+import signal
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import resolve_name
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -23,11 +25,13 @@ from gpututor.devices.virtual.tensors.tensor import Hooks
 from gpututor.hardware.scenario import Scenario
 from gpututor.protocol.messages import MachineSpec
 from gpututor.trace.columns import Trace
-from gpututor.worker.guard import TamperGuard, _patched_names, code_of_machine
+from gpututor.worker.guard import MODULE_NAME, CallGuard, TamperGuard, _patched_names, code_of_machine
 from gpututor.worker.integrity import Snapshot, snapshot_machine
 from gpututor.worker.machine import EnteredMachine, enter_machine
 from gpututor.worker.submission import call, load
 from tests.support.parameters import mostly_long
+from tests.support.threads import started
+from tests.support.virtual_gpus import printed
 
 SPEC = MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0)
 LIMIT = 1000
@@ -185,8 +189,7 @@ def test_a_warm_worker_reports_no_changes(kind: str) -> None:
         "    with enter_machine(spec, 'solution.py') as machine:\n"
         "        print(TamperGuard(machine).changed())\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["[]", "[]"]
+    assert printed("-c", code).split() == ["[]", "[]"]
 
 
 def test_changed_defaults_tables_and_hooks_are_reported(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
@@ -296,3 +299,113 @@ def test_learners_may_change_how_tensors_print(machine: EnteredMachine, patch: p
     for name in ("__repr__", "__str__", "__format__"):
         patch.setattr(torch.Tensor, name, lambda self, *_: f"of shape {tuple(self.shape)}")
     assert guard.changed() == []
+
+
+def _hook(*_: Any) -> None:
+    return None
+
+
+@pytest.fixture
+def guard(tmp_path: Path) -> Iterator[CallGuard]:
+    with enter_machine(SPEC, str(tmp_path / "solution.py")) as machine:
+        machine.recorder.enabled = False
+        yield CallGuard(machine.recorder, tmp_path / "solution.py")
+    gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("leave", "name"),
+    [
+        (lambda: sys.setprofile(_hook), "sys.setprofile"),
+        (lambda: sys.settrace(_hook), "sys.settrace"),
+        (lambda: threading.setprofile(_hook), "threading.setprofile"),
+        (lambda: threading.settrace(_hook), "threading.settrace"),
+        (lambda: gc.callbacks.append(_hook), "gc.callbacks"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_hooks_left_behind_are_removed_and_named(guard: CallGuard, leave: Any, name: str) -> None:
+    kept = sys.gettrace(), threading.gettrace()  # coverage may be measured
+    try:
+        leave()
+        guard.suspend()
+        assert sys.getprofile() is None
+        assert sys.gettrace() is None
+        assert _hook not in (*gc.callbacks, threading.getprofile(), threading.gettrace())
+    finally:
+        sys.settrace(kept[0])
+        if kept[1] is not None:
+            threading.settrace(kept[1])
+    assert name in guard.hooks
+
+
+def test_timers_and_signal_handlers_are_active_only_during_calls(guard: CallGuard) -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    guard.resume()
+    signal.signal(signal.SIGALRM, _hook)
+    signal.setitimer(signal.ITIMER_REAL, 1000)
+    guard.suspend()
+    assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)) == (before, (0, 0))
+    assert {"signal.signal", "signal.setitimer"} <= guard.hooks.keys()
+    guard.resume()
+    assert signal.getsignal(signal.SIGALRM) is _hook
+    guard.suspend()
+    assert signal.getsignal(signal.SIGALRM) == before
+
+
+def test_garbage_collection_pauses_between_calls(guard: CallGuard) -> None:
+    guard.resume()
+    assert gc.isenabled()
+    guard.suspend()
+    assert not gc.isenabled()
+    guard.resume()
+    gc.disable()
+    guard.suspend()
+    guard.resume()
+    assert not gc.isenabled()
+
+
+def test_device_work_between_calls_is_noticed(
+    guard: CallGuard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "solution.py"
+    path.write_text("import torch\n\n\ndef work():\n    torch.ones(3, device='cuda').mul_(2)\n")
+    monkeypatch.setitem(sys.modules, MODULE_NAME, ModuleType(MODULE_NAME))
+    work = load(path, "work")
+    work()
+    assert not guard.lines
+    guard.suspend()
+    torch.ones(3, device="cuda").mul_(2)  # as an exercise's own code makes what is given
+    assert not guard.lines
+    work()
+    assert [*guard.lines] == [5]
+    exec("torch.ones(3, device='cuda').mul_(2)", sys.modules[MODULE_NAME].__dict__)
+    assert [*guard.lines] == [5, 0]
+    guard.resume()
+    call(work, {}, path, guard)
+    assert [*guard.lines] == [5, 0]
+
+
+def test_device_work_of_another_thread_is_noticed(guard: CallGuard) -> None:
+    table = torch.ones(3)
+    guard.suspend()
+    started(table.to, "cuda").join()
+    assert [*guard.lines] == [0]
+
+
+def test_a_replaced_stdout_is_flushed_during_the_call(
+    guard: CallGuard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[bool] = []
+
+    class Out:
+        def write(self, text: str) -> int:
+            return len(text)
+
+        def flush(self) -> None:
+            flushed.append(gc.isenabled())
+
+    monkeypatch.setattr(sys, "stdout", Out())
+    call(lambda: None, {}, tmp_path / "solution.py", guard)
+    assert flushed == [True]
+    assert not gc.isenabled()

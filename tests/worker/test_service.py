@@ -1,4 +1,4 @@
-"""Torch's defaults, restored before each submission, and compiled code, dropped before each call."""
+"""Torch's defaults before each submission, compiled code before each call, and a call's clock."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from gpututor.devices.recorder import Recorder
 from gpututor.hardware.scenario import Scenario
 from gpututor.protocol.messages import MachineSpec
+from gpututor.trace.events import Kind
+from gpututor.worker.machine import CallMeasurement, enter_machine
 from gpututor.worker.service import _restore_defaults, forget_compiled
 
 
@@ -58,3 +61,31 @@ def test_code_is_compiled_again_after_it_was_forgotten() -> None:
     forget_compiled()
     double(torch.ones(3))
     assert len(compiled) == 2
+
+
+CPU = MachineSpec(Scenario("the CPU", 0, (), ""), "cpu", 0)
+
+
+def test_the_work_of_a_call_lies_within_its_span() -> None:
+    with enter_machine(CPU, __file__) as machine:
+        recorder: Recorder = machine.recorder
+        measurement = CallMeasurement(machine.meter)
+        measurement.begin()
+        product = torch.ones(8, 8) @ torch.ones(8, 8)
+        measurement.returned(product)
+        kernels = [event for event in recorder.complete() if event.kind is Kind.KERNEL]
+    span = measurement.span
+    assert len(kernels) >= 3
+    assert 0 <= span["started"] <= min(event.launched for event in kernels)
+    assert max(event.end for event in kernels) <= span["returned"] <= span["finished"]
+
+
+def test_the_span_of_a_later_call_follows() -> None:
+    with enter_machine(CPU, __file__) as machine:
+        spans = []
+        for _ in range(2):
+            measurement = CallMeasurement(machine.meter)
+            measurement.begin()
+            measurement.returned(None)
+            spans.append(measurement.span)
+    assert spans[0]["finished"] <= spans[1]["started"]

@@ -14,6 +14,7 @@ import torch
 from gpututor.devices.real import observe
 from gpututor.devices.real.backends import Backend, MpsBackend, backends
 from gpututor.devices.recorder import Recorder
+from tests.support.fake_device_programs import observing
 from tests.support.fake_devices import Clock, Device
 
 
@@ -103,8 +104,7 @@ def test_the_backends_are_the_kinds_that_torch_reports() -> None:
 def test_kernels_of_a_real_device_have_times(kind: str) -> None:
     if not getattr(torch, kind).is_available():
         pytest.skip(f"this machine has no {kind} device")
-    recorder = Recorder([__file__])
-    with observe(recorder):
+    with observing(__file__) as recorder:
         x = torch.ones(2048, 2048, device=kind)
         for _ in range(20):
             x = x @ x * 1e-3
@@ -120,8 +120,7 @@ def test_kernels_of_a_real_device_have_times(kind: str) -> None:
 
 @on_cuda
 def test_a_real_graph_is_one_kernel_at_each_replay() -> None:
-    recorder = Recorder([__file__])
-    with observe(recorder):
+    with observing(__file__) as recorder:
         x = torch.ones(1024, device="cuda")
         y = x + 1
         graph = torch.cuda.CUDAGraph()

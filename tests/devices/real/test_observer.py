@@ -6,7 +6,6 @@ import gc
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +17,9 @@ from gpututor.devices.real import observe
 from gpututor.devices.real.observation import requested_bytes
 from gpututor.devices.recorder import Recorder
 from gpututor.trace.events import Kind
-from tests.support.fake_device_programs import Watched, row
+from tests.support.fake_device_programs import Watched, observing, row
 from tests.support.fake_devices import KERNEL_NS, Clock, Device
+from tests.support.threads import started
 
 
 def test_a_program_has_launches_kernels_copies_and_waits_with_times(watched: Watched) -> None:
@@ -221,9 +221,7 @@ def test_work_of_autograds_threads_belongs_to_the_waiting_line(watched: Watched)
     mode = ObservingMode(Observation(watched.recorder, known={"meta": watched.device}, clock_ns=watched.clock))
     hidden: dict[str, Any] = {"torch": torch, "mode": mode}
     exec(compile("def work():\n    with mode:\n        torch.ones(4)", "autograd", "exec"), hidden)
-    thread = threading.Thread(target=hidden["work"])
-    thread.start()
-    thread.join()
+    started(hidden["work"]).join()
     (kernel,) = watched.events(Kind.KERNEL)
     assert kernel.file == __file__
     assert kernel.line is not None
@@ -233,8 +231,7 @@ has_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine
 
 
 def test_kernels_on_the_cpu_are_recorded_with_bytes_line_and_times() -> None:
-    recorder = Recorder([__file__])
-    with observe(recorder):
+    with observing(__file__) as recorder:
         x = torch.ones(2, 3)
         x @ x.t()
     ones, product = recorder.complete()
@@ -247,8 +244,7 @@ def test_kernels_on_the_cpu_are_recorded_with_bytes_line_and_times() -> None:
 
 
 def test_views_scalars_and_printing_on_the_cpu_are_no_transfers_and_no_waits() -> None:
-    recorder = Recorder([__file__])
-    with observe(recorder):
+    with observing(__file__) as recorder:
         x = torch.ones(2, 3)
         x.view(6)[0].item()
         repr(x)
@@ -260,8 +256,7 @@ def test_views_scalars_and_printing_on_the_cpu_are_no_transfers_and_no_waits() -
 
 def test_a_copy_to_another_kind_of_device_is_a_transfer() -> None:
     # The meta device stands for an accelerator: the CPU has no other to copy to.
-    recorder = Recorder()
-    with observe(recorder, backends={"meta": Device(Clock())}):
+    with observing("", backends={"meta": Device(Clock())}) as recorder:
         torch.ones(4).to("meta")
         torch.ones(4).to("meta", torch.float16)
         torch.ones(4).to("meta", torch.float16, non_blocking=True)
@@ -287,16 +282,14 @@ def test_kernels_of_an_accelerator_are_recorded_with_the_indices_that_cross(
 ) -> None:
     # The meta device stands for an accelerator.
     x, index = torch.ones(4, device="meta"), torch.tensor([0, 1])
-    recorder = Recorder([__file__])
-    with observe(recorder, backends={"meta": Device(Clock())}, memory=False):
+    with observing(__file__, backends={"meta": Device(Clock())}, memory=False) as recorder:
         call(x, index)
     assert [(event.kind, event.size_bytes) for event in recorder.trace] == expected
     assert {event.device for event in recorder.trace} == {"meta:0"}
 
 
 def test_nothing_is_done_on_the_meta_device() -> None:
-    recorder = Recorder([__file__])
-    with observe(recorder):
+    with observing(__file__) as recorder:
         x = torch.ones(4, device="meta")
         (x + 1).to("meta", torch.float16)
         torch.nn.Linear(2, 2, device="meta")(torch.ones(1, 2, device="meta"))
@@ -317,8 +310,7 @@ def test_everything_is_restored_and_off_means_off() -> None:
 
 def test_waiting_for_an_accelerator_is_recorded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: None)
-    recorder = Recorder([__file__])
-    with observe(recorder):
+    with observing(__file__) as recorder:
         torch.cuda.synchronize("cuda:1")
     (event,) = recorder.trace
     assert (event.kind, event.name, event.device) == (Kind.SYNCHRONISE, "torch.cuda.synchronize", "cuda:1")
@@ -327,8 +319,7 @@ def test_waiting_for_an_accelerator_is_recorded_by_name(monkeypatch: pytest.Monk
 @pytest.mark.gpu
 @has_gpu
 def test_a_real_gpu_is_recorded_as_the_virtual_one() -> None:
-    recorder = Recorder([__file__])
-    with observe(recorder):
+    with observing(__file__) as recorder:
         x = torch.tensor([1.0, 2.0], device="cuda")
         (x + 1).cpu()
         x[0].item()

@@ -33,8 +33,9 @@ class Graph:
         self.device.work(5 * KERNEL_NS)
 
 
-def test_a_captured_graph_is_one_kernel_at_each_replay(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_and_a_sleep_are_one_kernel_each(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: watched.device.work(cycles))
     monkeypatch.setattr(patched_calls, "_current_device", lambda: torch.device("meta", 0))
     with watched.on():
         x = row()
@@ -45,12 +46,14 @@ def test_a_captured_graph_is_one_kernel_at_each_replay(watched: Watched, monkeyp
         graph.capture_end()
         graph.replay()
         graph.replay()
+        torch.cuda._sleep(90_000)
     kernels = watched.events(Kind.KERNEL)
-    assert [event.name for event in kernels] == ["aten::ones", "cuda graph", "cuda graph"]
+    assert [event.name for event in kernels] == ["aten::ones", "cuda graph", "cuda graph", "torch.cuda._sleep"]
     assert 5 * KERNEL_NS <= kernels[1].duration <= 5 * KERNEL_NS + LAUNCH_NS + 10
     assert kernels[2].duration == 5 * KERNEL_NS
     assert kernels[1].size_bytes == 32 + 24
     assert kernels[1].launched <= kernels[1].start < kernels[1].end == kernels[2].start
+    assert 90_000 <= kernels[3].duration <= 90_000 + LAUNCH_NS + 10
 
 
 def test_nvtx_ranges_are_recorded_with_their_first_line(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,16 +143,6 @@ def test_a_number_that_the_mode_sees_is_read_once(watched: Watched) -> None:
         float(row().sum())
     kinds = [event.kind for event in watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)]
     assert kinds == [Kind.TRANSFER, Kind.SYNCHRONISE]
-
-
-def test_sleep_is_a_kernel(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: watched.device.work(cycles))
-    monkeypatch.setattr(patched_calls, "_current_device", lambda: torch.device("meta", 0))
-    with watched.on():
-        torch.cuda._sleep(90_000)
-    (kernel,) = watched.events(Kind.KERNEL)
-    assert kernel.name == "torch.cuda._sleep"
-    assert 90_000 <= kernel.duration <= 90_000 + LAUNCH_NS + 10
 
 
 def test_emptying_the_cache_waits_if_memory_is_returned(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

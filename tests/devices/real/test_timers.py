@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from gpututor.devices.real import timers
 from gpututor.devices.real.timers import SWEEP, DeviceStopwatch, HostStopwatch
 from tests.support.fake_devices import KERNEL_NS, LAUNCH_NS, Clock, Device
+from tests.support.threads import started
 
 
 class Bench:
@@ -148,14 +147,11 @@ def test_after_a_device_error_times_are_unknown(bench: Bench) -> None:
     assert sorted(bench.times) == [0]
 
 
-def test_a_device_without_events_has_no_times(bench: Bench) -> None:
+def test_without_events_or_times_nothing_is_timed(bench: Bench) -> None:
     bench.device.has_events = False
     bench.launch(0)
     bench.watch.settle()
     assert bench.times == {}
-
-
-def test_without_times_no_events_are_recorded() -> None:
     bench = Bench(timed=False)
     bench.launch(0)
     bench.watch.rest()
@@ -207,10 +203,7 @@ def test_two_threads_share_a_stopwatch(bench: Bench) -> None:
         for row in range(first, first + 3 * SWEEP):
             bench.launch(row, duration=10)
 
-    threads = [threading.Thread(target=launch, args=(3 * SWEEP * number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    for thread in [started(launch, 3 * SWEEP * number) for number in range(3)]:
         thread.join()
     bench.watch.settle()
     assert sorted(bench.times) == list(range(9 * SWEEP))

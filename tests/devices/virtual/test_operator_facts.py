@@ -30,7 +30,7 @@ def test_each_kind_has_a_cost_and_only_free_kinds_cost_nothing() -> None:
         assert (cost == 0) is (kind == NO_COST), kind
 
 
-def test_each_fact_has_a_valid_value() -> None:
+def test_each_fact_has_a_valid_value_and_lacking_dtypes_have_cudas_message() -> None:
     for name, facts in _rows().items():
         assert facts.waits in {"", *WAITS}, name
         assert facts.indices in ("", "read", "put"), name
@@ -39,10 +39,6 @@ def test_each_fact_has_a_valid_value() -> None:
         assert all(map(is_block, facts.scratch)), name
         for other in (facts.runs_as, facts.cuda_name):
             assert not other or hasattr(torch.ops.aten, other), name
-
-
-def test_operators_without_a_dtype_have_cudas_message() -> None:
-    for name, facts in _rows().items():
         assert not (facts.kernel and facts.refusal), name
         narrowed = facts.reductions or facts.below_capability or facts.skips_empty
         assert facts.lacks or not narrowed, name

@@ -1,21 +1,23 @@
-"""Threads use the virtual GPU, each with its own current device, also if they are older than the machine."""
+"""Threads use the virtual GPU, each with its own current device and clock, also if they are older than the machine."""
 
 from __future__ import annotations
 
 import _thread
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
-from tests.support.threads import started
-from tests.support.virtual_gpus import printed
+from tests.support.threads import S, now, slept, started
+from tests.support.virtual_gpus import gradient, printed
 
 
 def _in_thread(work: Callable[[], Any]) -> Any:
@@ -23,14 +25,10 @@ def _in_thread(work: Callable[[], Any]) -> Any:
         return pool.submit(work).result(timeout=60)
 
 
-def test_tensors_are_made_in_a_thread(two_gpus: VirtualMachine) -> None:
-    results: list[str] = []
-    started(lambda: results.append(str(torch.ones(1, device="cuda:1")))).join()
-    assert results == ["tensor([1.], device='cuda:1')"]
-
-
-def test_a_low_level_thread_sees_the_gpus(two_gpus: VirtualMachine) -> None:
+def test_tensors_are_made_in_threads_of_both_modules(two_gpus: VirtualMachine) -> None:
     result: queue.Queue[str] = queue.Queue()
+    started(lambda: result.put(str(torch.ones(1, device="cuda:1")))).join()
+    assert result.get() == "tensor([1.], device='cuda:1')"
     _thread.start_new_thread(lambda index: result.put(str(torch.ones(1, device=index).device)), (1,))
     assert result.get(timeout=60) == "cuda:1"
 
@@ -41,13 +39,10 @@ def test_wrong_start_arguments_raise_pythons_error(two_gpus: VirtualMachine, arg
         _thread.start_new_thread(*arguments)
 
 
-def test_each_thread_has_its_own_current_device(two_gpus: VirtualMachine) -> None:
+def test_each_thread_has_its_own_current_device_and_cudas_errors(two_gpus: VirtualMachine) -> None:
     torch.cuda.set_device(1)
     assert _in_thread(torch.cuda.current_device) == 0
     assert torch.cuda.current_device() == 1
-
-
-def test_an_error_of_a_thread_is_in_cudas_words(two_gpus: VirtualMachine) -> None:
     with pytest.raises(RuntimeError, match="cuda:0 and cpu"):
         _in_thread(lambda: torch.ones(2, device="cuda") + torch.ones(2))
 
@@ -67,17 +62,7 @@ def test_concurrent_backward_passes_accumulate_all_gradients(two_gpus: VirtualMa
     with ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(lambda: (weight * 2).sum().backward()) for _ in range(20)]:
             done.result(timeout=60)
-    assert weight.grad is not None
-    assert weight.grad.tolist() == [40.0] * 3
-
-
-def test_thread_start_is_restored() -> None:
-    from gpututor.devices.virtual import virtual_gpu
-
-    before = threading.Thread._bootstrap_inner, _thread.start_new_thread  # type: ignore[attr-defined]
-    with virtual_gpu():
-        assert _thread.start_new_thread is not before[1]
-    assert (threading.Thread._bootstrap_inner, _thread.start_new_thread) == before  # type: ignore[attr-defined]
+    assert gradient(weight).tolist() == [40.0] * 3
 
 
 class _Worker:
@@ -111,22 +96,16 @@ def _place(*ignored: object) -> str:
     return str((torch.ones(2, device="cuda:1") + torch.ones(2).cuda(1)).device)
 
 
-def test_an_executor_that_is_older_than_the_machine_works_on_its_gpus() -> None:
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(abs, -1).result(timeout=60) == 1
+def test_pools_that_are_older_than_the_machine_work_on_its_gpus() -> None:
+    with ThreadPoolExecutor(1) as executor, ThreadPool(1) as pool:
+        assert executor.submit(abs, -1).result(timeout=60) == pool.apply(abs, (-1,)) == 1
         with virtual_gpu(2):
-            assert pool.submit(_place).result(timeout=60) == "cuda:1"
-            assert list(pool.map(_place, [1, 2])) == ["cuda:1"] * 2
-        assert pool.submit(torch.device, "cuda").result(timeout=60) == torch.device("cuda")
-
-
-def test_a_pool_of_threads_that_is_older_than_the_machine_works_on_its_gpus() -> None:
-    with ThreadPool(1) as pool:
-        assert pool.apply(abs, (-1,)) == 1
-        with virtual_gpu(2):
+            assert executor.submit(_place).result(timeout=60) == "cuda:1"
+            assert list(executor.map(_place, [1, 2])) == ["cuda:1"] * 2
             assert pool.apply(_place) == pool.apply_async(_place).get(60) == "cuda:1"
             assert pool.map(_place, [1]) == pool.starmap(_place, [(1, 2)]) == ["cuda:1"]
             assert list(pool.imap(_place, [1])) == list(pool.imap_unordered(_place, [1])) == ["cuda:1"]
+        assert executor.submit(torch.device, "cuda").result(timeout=60) == torch.device("cuda")
         assert pool.apply(abs, (-1,)) == 1
 
 
@@ -190,3 +169,119 @@ def test_a_thread_that_outlives_the_machine_behaves_like_the_main_thread() -> No
     with virtual_gpu(2):
         assert worker.of(_place) == "cuda:1", "another machine is seen again"
     worker.end()
+
+
+def test_a_thread_starts_at_its_parents_time(machine: VirtualMachine) -> None:
+    seen = []
+
+    def work() -> None:
+        seen.append(machine.clock.host.now)
+        time.sleep(3)
+
+    time.sleep(2)
+    thread = started(work)
+    time.sleep(1)
+    assert machine.clock.host.now == 3 * S
+    thread.join()
+    assert seen == [2 * S]
+    assert machine.clock.host.now == 5 * S
+    time.sleep(10)
+    thread.join()
+    assert machine.clock.host.now == 15 * S
+
+
+def test_threads_run_concurrently(machine: VirtualMachine) -> None:
+    for thread in [started(time.sleep, seconds) for seconds in (3, 1, 2)]:
+        thread.join()
+    assert machine.clock.host.now == 3 * S
+
+
+def test_a_low_level_thread_has_a_clock(machine: VirtualMachine) -> None:
+    items: queue.Queue[int] = queue.Queue()
+    time.sleep(2)
+    _thread.start_new_thread(lambda: slept(3, lambda: items.put(now())), ())
+    assert items.get() == machine.clock.host.now == 5 * S
+
+
+def test_work_of_an_unjoined_thread_is_recorded(machine: VirtualMachine) -> None:
+    done = []
+
+    def work() -> None:
+        machine.clock.host.spend(7 * S)
+        done.append(True)
+
+    _thread.start_new_thread(work, ())
+    while not done:
+        pass
+    assert (machine.clock.host.now, machine.clock.host.last_work()) == (0, 7 * S)
+
+
+def test_an_older_thread_reads_the_real_clock() -> None:
+    asked, answers = queue.Queue[None](), queue.Queue[float]()
+
+    def answer() -> None:
+        asked.get()
+        answers.put(time.perf_counter())
+
+    thread = started(answer)
+    before = time.perf_counter()
+    with virtual_gpu(0) as machine:
+        asked.put(None)
+        assert answers.get() >= before
+        assert machine.clock.host.now == 0
+    thread.join()
+
+
+def test_launching_threads_have_their_own_clocks_in_real_time() -> None:
+    with virtual_gpu(virtual_time=False) as machine:
+        thread = started(lambda: machine.clock.host.spend(7))
+        thread.join()
+        assert machine.clock.host.now == 7
+
+
+def test_a_module_of_data_parallel_takes_the_same_time_on_each_run() -> None:
+    def taken() -> int:
+        with virtual_gpu(2) as machine:
+            model = torch.nn.DataParallel(torch.nn.Linear(8, 8).cuda())
+            for _ in range(3):
+                model(torch.ones(16, 8, device="cuda")).sum().backward()
+            torch.cuda.synchronize()
+            return machine.clock.host.now
+
+    assert taken() == taken() > 0
+
+
+_TIMES = """
+import queue, threading, time
+from concurrent.futures import ThreadPoolExecutor
+import torch
+from gpututor.devices.virtual import virtual_gpu
+start = time.perf_counter()
+with virtual_gpu():
+    x = torch.ones(64, 64, device="cuda")
+    begun, today = time.perf_counter(), time.time()
+    for _ in range(10):
+        x = (x @ x).sin()
+    print(time.perf_counter() - begun, time.time() - today)
+    torch.cuda.synchronize()
+    print(time.perf_counter() - begun, time.time() - today)
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [pool.submit(lambda i=i: (time.sleep(i / 7), time.monotonic())[1]) for i in range(9)]
+        print([job.result() for job in jobs])
+    items = queue.Queue(2)
+    thread = threading.Thread(target=lambda: [(time.sleep(1 / 7), items.put(i)) for i in range(20)])
+    thread.start()
+    print([(items.get(), time.sleep(1 / 9), time.perf_counter())[2] for _ in range(20)])
+    thread.join()
+    while time.perf_counter() < 60:
+        pass
+    print(time.perf_counter(), time.process_time(), time.time() - today)
+"""
+
+
+@pytest.mark.long
+def test_thread_times_are_reproducible(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(_TIMES)
+    outputs = {printed("program.py", cwd=tmp_path) for _ in range(3)}
+    assert len(outputs) == 1
+    assert outputs.pop().count("\n") == 5

@@ -236,9 +236,9 @@ def torch_tensor_of_a_tensor_stays_on_its_device_and_warns() -> Any:
     return torch.tensor(torch.ones(1, device="cuda"))
 
 
-@gives(on("cuda:0", "float32", [1.0, 2.0]), source=FACTORIES)
+@gives(on("cuda:0", "float16", [1.5, 2.5]), source=FACTORIES)
 def a_list_of_gpu_scalars_becomes_a_tensor() -> Any:
-    x = torch.tensor([1.0, 2.0], device="cuda")
+    x = torch.tensor([1.5, 2.5], device="cuda", dtype=torch.float16)
     return torch.tensor([x[0], x[1]], device="cuda")
 
 

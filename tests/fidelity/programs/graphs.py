@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from tests.fidelity.amounts import MIB, reserved
-from tests.fidelity.program import ANY, gives, on, raises
+from tests.fidelity.program import ANY, MIB, gives, on, raises, reserved
 from tests.fidelity.programs.streams import CYCLES, timed
 
 NOTES = "docs/source/notes/cuda.rst: CUDA graphs"

@@ -1,7 +1,8 @@
-"""Device counts and properties, the current device, and invalid ordinals."""
+"""Device counts and properties, the current device, invalid ordinals, and forked children."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -104,9 +105,6 @@ def test_cuda_visible_devices_is_read_at_the_first_use(monkeypatch: pytest.Monke
             torch.ones(1, device="cuda:1")
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
         assert CUDA.device_count() == 1, "CUDA has started"
-
-
-def test_hidden_gpus_are_hidden_at_the_first_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
     with virtual_gpu():
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
         assert not CUDA.is_available()
@@ -173,10 +171,6 @@ def test_other_device_types_are_refused_as_by_torch(two_gpus: VirtualMachine) ->
     assert CUDA.current_device() == 0
 
 
-def test_each_gpu_can_access_its_peers(two_gpus: VirtualMachine) -> None:
-    assert (CUDA.can_device_access_peer(0, 1), CUDA.can_device_access_peer(1, 1)) == (True, False)
-
-
 def test_device_guards_nest_and_restore(two_gpus: VirtualMachine) -> None:
     far = torch.ones(1, device="cuda:1")
     with CUDA.device_of(far):
@@ -191,6 +185,7 @@ def test_device_guards_nest_and_restore(two_gpus: VirtualMachine) -> None:
     with pytest.raises(ZeroDivisionError), CUDA.device("cuda:1"):
         raise ZeroDivisionError
     assert CUDA.current_device() == 0
+    assert (CUDA.can_device_access_peer(0, 1), CUDA.can_device_access_peer(1, 1)) == (True, False)
 
 
 _NEEDS_A_GPU: dict[str, Callable[[], Any]] = {
@@ -366,3 +361,113 @@ def test_every_model_can_be_simulated_with_its_bandwidth(name: str) -> None:
         result = CUDA.get_device_properties()
         bytes_per_s = 2 * result.memory_clock_rate * 1e3 * result.memory_bus_width / 8
         assert bytes_per_s == pytest.approx(gpu_spec(name).bytes_per_s, rel=0.025)
+
+
+_REFUSED = (
+    "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use "
+    "the 'spawn' start method"
+)
+
+
+def _said_in_child(call: Callable[[], Any]) -> str:
+    """Return the result or error of `call` in a forked child, as text."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            said = str(call())
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        said = pipe.read().decode()
+    os.waitpid(child, 0)
+    return said
+
+
+_STARTS: dict[str, Callable[[], Any]] = {
+    "cuda": lambda: torch.ones(1).cuda(),
+    "to": lambda: torch.ones(1).to("cuda:0"),
+    "factory": lambda: torch.zeros(1, device="cuda"),
+    "module": lambda: torch.nn.Linear(1, 1).cuda(),
+    "set_device": lambda: torch.cuda.set_device(0),
+    "properties": lambda: torch.cuda.get_device_properties(0),
+    "synchronize": lambda: torch.cuda.synchronize(),
+    "generator": lambda: torch.Generator("cuda"),
+}
+
+
+@pytest.mark.parametrize("call", _STARTS.values(), ids=_STARTS)
+def test_a_forked_child_cannot_use_a_gpu_that_had_started(call: Callable[[], Any]) -> None:
+    with virtual_gpu(1):
+        torch.ones(1, device="cuda")
+        assert _said_in_child(call) == _REFUSED
+        assert torch.ones(1).cuda().item() == 1.0
+
+
+def test_work_on_an_inherited_tensor_raises_an_initialization_error() -> None:
+    with virtual_gpu(1):
+        x = torch.ones(2, device="cuda")
+        for call in (lambda: x + 1, x.cpu, x.clone, lambda: x.add_(1), lambda: x[0].item()):
+            assert _said_in_child(call).startswith("AcceleratorError: CUDA error: initialization error\n")
+        assert x.tolist() == [1.0, 1.0]
+
+
+def test_a_forked_child_continues_on_the_cpu() -> None:
+    with virtual_gpu(1):
+        torch.ones(1, device="cuda")
+        assert _said_in_child(lambda: (torch.manual_seed(1).initial_seed(), (torch.ones(2) + 1).tolist())) == (
+            "(1, [2.0, 2.0])"
+        )
+        assert _said_in_child(lambda: (torch.cuda._is_in_bad_fork(), torch.cuda.is_initialized())) == "(True, False)"
+        assert not torch.cuda._is_in_bad_fork()
+
+
+def test_a_child_forked_before_cuda_starts_uses_its_own_gpus() -> None:
+    with virtual_gpu(2):
+        assert torch.cuda.is_available()
+        torch.manual_seed(3)
+        assert not torch.cuda.is_initialized()
+        assert _said_in_child(lambda: torch.ones(2, device="cuda:1").sum().item()) == "2.0"
+        assert not torch.cuda.is_initialized()
+
+
+@pytest.mark.parametrize("kind", ["mps", "xpu"])
+def test_mps_and_xpu_report_themselves_available_and_refuse_tensors(kind: str) -> None:
+    with virtual_gpu(backends=[kind]):
+        assert not torch.cuda.is_available()
+        assert torch.cuda.device_count() == 0
+        assert torch.backends.mps.is_available() is (kind == "mps")
+        assert torch.xpu.is_available() is (kind == "xpu")
+        assert torch.xpu.device_count() == (1 if kind == "xpu" else 0)
+        assert torch.accelerator.current_accelerator() == torch.device(kind)
+        assert torch.accelerator.is_available()
+        for call in (
+            lambda: torch.ones(1, device=kind),
+            lambda: torch.ones(1).to(kind),
+            lambda: torch.nn.Linear(1, 1).to(torch.device(kind)),
+        ):
+            with pytest.raises(NotImplementedError, match=f"it cannot compute on {kind}: only choose the device"):
+                call()
+    assert not torch.backends.mps.is_available() or kind != "xpu"
+
+
+@pytest.mark.parametrize("backends", [["mps"], ["xpu"], [], ["cuda", "mps"]])
+def test_cpu_work_runs_with_every_backend(backends: list[str]) -> None:
+    with virtual_gpu(1, backends=backends):
+        torch.manual_seed(3)
+        model = torch.nn.Linear(2, 1)
+        stepper = torch.optim.Adam(model.parameters())
+        model(torch.ones(1, 2)).sum().backward()
+        stepper.step()
+        if backends:
+            torch.accelerator.synchronize()
+            assert torch.accelerator.current_device_index() == 0
+            assert torch.accelerator.device_count() == 1
+        else:
+            assert torch.accelerator.current_accelerator() is None
+            assert not torch.cuda.is_available()
+            with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available"):
+                torch.accelerator.current_device_index()

@@ -88,7 +88,7 @@ def test_branches_forked_by_events_are_replayed(two_gpus: VirtualMachine) -> Non
     assert out.tolist() == [43.0, 43.0]
 
 
-def test_pinned_copies_arecaptured(two_gpus: VirtualMachine) -> None:
+def test_pinned_copies_are_captured(two_gpus: VirtualMachine) -> None:
     source, target = torch.ones(4).pin_memory(), torch.zeros(4).pin_memory()
     x = torch.zeros(4, device="cuda")
 
@@ -139,6 +139,12 @@ def test_graphs_can_share_their_memory(two_gpus: VirtualMachine) -> None:
     first.replay()
     second.replay()
     assert other[0].item() == 12
+    pools = {
+        block["address"]: segment["segment_pool_id"]
+        for segment in CUDA.memory_snapshot()
+        for block in segment["blocks"]
+    }
+    assert (pools[x.data_ptr()], pools[out.data_ptr()]) == ((0, 0), handle)
 
 
 def _three_graphs(pool: Any) -> tuple[list[Any], Any, Any]:
@@ -154,6 +160,7 @@ def _three_graphs(pool: Any) -> tuple[list[Any], Any, Any]:
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_graphs_that_share_a_pool_overwrite_each_other(two_gpus: VirtualMachine, shared: bool) -> None:
+    """A graph that is gone overwrites nothing."""
     graphs, e, f = _three_graphs(CUDA.graph_pool_handle() if shared else None)
     for graph in graphs:
         graph.replay()
@@ -161,27 +168,10 @@ def test_graphs_that_share_a_pool_overwrite_each_other(two_gpus: VirtualMachine,
     for number in (0, 2, 1):
         graphs[number].replay()
     assert (e[0].item(), f[0].item()) == (10 if shared else 5, 7)
-
-
-def test_a_graph_that_is_gone_overwrites_nothing(two_gpus: VirtualMachine) -> None:
-    (first, second, third), e, _ = _three_graphs(CUDA.graph_pool_handle())
-    third.reset()
-    first.replay()
-    second.replay()
+    graphs.pop().reset()
+    for graph in graphs:
+        graph.replay()
     assert e[0].item() == 5
-
-
-def test_segments_of_a_graph_show_its_pool(two_gpus: VirtualMachine) -> None:
-    handle = CUDA.graph_pool_handle()
-    x = torch.ones(MIB, device="cuda")
-    graph, out = captured(lambda: x * 2, pool=handle)
-    pools = {
-        block["address"]: segment["segment_pool_id"]
-        for segment in CUDA.memory_snapshot()
-        for block in segment["blocks"]
-    }
-    assert (pools[x.data_ptr()], pools[out.data_ptr()]) == ((0, 0), handle)
-    assert graph.pool() == handle
 
 
 def test_a_captured_training_step_trains_as_the_eager_step(two_gpus: VirtualMachine) -> None:
@@ -233,11 +223,7 @@ def test_make_graphed_callables_gives_the_same_values_and_gradients(two_gpus: Vi
 
 def test_results_hold_nonsense_until_the_first_replay(two_gpus: VirtualMachine) -> None:
     x, total = torch.ones(4, device="cuda"), torch.zeros(4, device="cuda")
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        tripled = x * 3
-        places = tripled.argsort()
-        total += tripled
+    graph, (tripled, places, _) = captured(lambda: (tripled := x * 3, tripled.argsort(), total.add_(tripled)))
     assert tripled.isnan().all()
     assert (places < 0).all()
     assert total.tolist() == [0.0] * 4
@@ -274,10 +260,8 @@ def test_a_debugged_graph_is_dumped_with_its_kernels_and_their_order(two_gpus: V
 
 
 def test_a_graph_without_debug_mode_is_not_dumped(two_gpus: VirtualMachine, tmp_path: Path) -> None:
-    graph = CUDA.CUDAGraph()
     x = torch.ones(4, device="cuda")
-    with CUDA.graph(graph):
-        x + 1
+    graph, _ = captured(lambda: x + 1)
     with pytest.warns(UserWarning, match="CUDA Graphs debug not enabled"):
         graph.debug_dump(str(tmp_path / "graph.dot"))
     assert list(tmp_path.iterdir()) == []

@@ -94,14 +94,11 @@ def test_record_function_records_ranges_for_the_learner_only(recorder: Recorder)
     assert (result["function"].duration, result["profiled"].duration) == (MS, MS)
 
 
-def test_without_a_recorder_ranges_are_only_counted() -> None:
+def test_ranges_without_a_recorder_or_left_open_are_not_recorded() -> None:
     with virtual_gpu() as machine:
         with nvtx.range("quiet"), record_function("quiet"):
             pass
         assert len(machine.recorder.trace) == 0
-
-
-def test_an_open_range_ends_with_its_machine() -> None:
     with virtual_gpu():
         nvtx.range_push("left open")
         torch.cuda.profiler.start()
@@ -112,13 +109,10 @@ def test_an_open_range_ends_with_its_machine() -> None:
 
 
 @pytest.mark.parametrize("call", [nvtx.range_push, nvtx.range_start, nvtx.mark])
-def test_range_names_must_be_strings(recorder: Recorder, call: Any) -> None:
+def test_range_names_are_strings_and_long_names_are_cut(recorder: Recorder, call: Any) -> None:
     assert recorder.enabled
     with pytest.raises(TypeError, match="incompatible function arguments"):
         getattr(nvtx, call.__name__)(3)
-
-
-def test_long_range_names_are_truncated(recorder: Recorder) -> None:
     nvtx.mark("x" * 10_000)
     assert len(next(iter(ranges(recorder)))) == 200
 

@@ -135,15 +135,11 @@ def test_a_learning_rate_on_the_device_works_if_it_does_on_cuda(two_gpus: Virtua
         assert len(_losses(model, stepper, "cuda")) == 4
 
 
-def test_capturable_and_fused_refuse_parameters_on_the_cpu_as_torch_does(two_gpus: VirtualMachine) -> None:
+def test_state_on_the_cpu_and_capturable_are_refused_as_torch_does(two_gpus: VirtualMachine) -> None:
     model = _network()
     stepper = torch.optim.Adam(model.parameters(), capturable=True)
     with pytest.raises(AssertionError, match="capturable"):
         _losses(model, stepper, "cpu")
-
-
-def test_an_optimizer_with_state_on_the_cpu_raises_after_a_move(two_gpus: VirtualMachine) -> None:
-    model = _network()
     stepper = torch.optim.Adam(model.parameters(), lr=0.05)
     _losses(model, stepper, "cpu")
     model.cuda()

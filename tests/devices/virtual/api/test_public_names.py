@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import io
+import re
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import pytest
+import torch
+import torch.cuda.nccl
+from torch import nn
+from torch.utils import benchmark
 
 from gpututor.devices.virtual import VirtualMachine
 from gpututor.devices.virtual.patches import PATCHES
@@ -111,3 +119,43 @@ def test_every_public_name_is_patched_or_listed(two_gpus: VirtualMachine) -> Non
     )
     assert not left, left
     assert not both, both
+
+
+def _timer() -> Any:
+    return benchmark.Timer("pass")
+
+
+def _ones() -> torch.Tensor:
+    return torch.ones(2, device="cuda")
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")  # torch says so on every device
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: torch.cuda.Event(interprocess=True).ipc_handle(), "torch.cuda.Event.ipc_handle"),
+        (lambda: torch.cuda.Event.from_ipc_handle("cuda:0", b""), "torch.cuda.Event.from_ipc_handle"),
+        (lambda: torch.cuda.Event(external=True), "torch.cuda.Event(external=True)"),
+        (lambda: torch.cuda.nccl.unique_id(), "torch.cuda.nccl.unique_id"),
+        (lambda: torch.cuda.nccl.all_reduce([_ones()]), "torch.cuda.nccl.all_reduce"),
+        (lambda: torch.func.linearize(torch.sin, _ones()), "torch.func.linearize"),
+        (lambda: torch.export.export(nn.ReLU(), (_ones(),)), "torch.export.export on a device"),
+        (lambda: _timer().collect_callgrind(1), "torch.utils.benchmark.Timer.collect_callgrind"),
+        (lambda: torch.save(_ones().untyped_storage(), io.BytesIO()), "UntypedStorage"),
+        (lambda: _ones().untyped_storage()._share_cuda_(), "UntypedStorage._share_cuda_"),
+        (lambda: torch.nested.nested_tensor([_ones()]), "torch.nested.nested_tensor"),
+        (lambda: torch.quantize_per_tensor(_ones(), 1.0, 0, torch.qint8), "quantised"),
+        (lambda: torch.cuda.ExternalStream(1), "ExternalStream. Streams of other libraries are not there"),
+        (lambda: torch.cuda.cudart(), "cudart. It gives a handle for CUDA's own libraries"),
+        (lambda: torch.cuda.tunable.enable(), "enable. No kernels are chosen here"),
+        (
+            lambda: torch.cuda.CUDAPluggableAllocator("a.so", "a", "b"),
+            "CUDAPluggableAllocator. There is one allocator: leave it out.",
+        ),
+    ],
+)
+def test_unsupported_calls_are_refused_by_name_with_a_reason(
+    two_gpus: VirtualMachine, call: Callable[[], object], words: str
+) -> None:
+    with pytest.raises(NotImplementedError, match=re.escape(words)):
+        call()

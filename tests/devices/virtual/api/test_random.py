@@ -17,16 +17,13 @@ def _draw(generator: Any, count: int = 2) -> list[float]:
     return values
 
 
-def test_a_gpu_generator_is_cloned_and_printed_as_torchs(two_gpus: VirtualMachine) -> None:
+def test_generators_of_a_gpu_and_of_the_host_are_cloned_as_torchs(two_gpus: VirtualMachine) -> None:
     made: Any = torch.Generator("cuda:1").manual_seed(3)
     clone = made.clone_state()
     assert clone.device == torch.device("cuda:1")
     assert _draw(made) == _draw(clone)
     assert clone.get_offset() == 4
     assert repr(made).startswith("<torch._C.Generator object at 0x")
-
-
-def test_a_host_generator_behaves_as_without_a_gpu(two_gpus: VirtualMachine) -> None:
     host: Any = torch.Generator().manual_seed(3)
     assert host.clone_state().device == torch.device("cpu")
     assert host.get_state().numel() == torch.get_rng_state().numel()
@@ -55,13 +52,20 @@ def test_the_offset_counts_as_cudas_kernels_do(call: Any, offset: int) -> None:
         assert generator.get_offset() == offset
 
 
-def test_the_default_generator_counts_dropout_too(two_gpus: VirtualMachine) -> None:
+def test_the_default_generator_counts_dropout_and_follows_a_shared_state(two_gpus: VirtualMachine) -> None:
     default = CUDA.default_generators[0]
     torch.manual_seed(0)
     torch.nn.functional.dropout(torch.ones(8, device="cuda"))
     assert default.get_offset() == 4
     torch.manual_seed(0)
     assert default.get_offset() == 0
+    torch.manual_seed(3)
+    before, other = default.graphsafe_get_state(), default.clone_state()
+    expected = torch.rand(2, device="cuda")
+    default.graphsafe_set_state(other)
+    assert torch.equal(torch.rand(2, device="cuda"), expected)
+    default.graphsafe_set_state(before)
+    assert default.get_offset() == 4
 
 
 def test_a_known_offset_can_be_set_and_an_unknown_one_is_refused(two_gpus: VirtualMachine) -> None:
@@ -108,17 +112,6 @@ def test_graphsafe_states_are_shared_instead_of_copied(two_gpus: VirtualMachine)
     assert before.get_offset() == 4
     with pytest.raises(RuntimeError, match="Expected a 'cuda' device type"):
         generator.graphsafe_set_state(torch.Generator())
-
-
-def test_the_default_generator_follows_a_shared_state(two_gpus: VirtualMachine) -> None:
-    default = CUDA.default_generators[0]
-    torch.manual_seed(3)
-    before, other = default.graphsafe_get_state(), default.clone_state()
-    expected = torch.rand(2, device="cuda")
-    default.graphsafe_set_state(other)
-    assert torch.equal(torch.rand(2, device="cuda"), expected)
-    default.graphsafe_set_state(before)
-    assert default.get_offset() == 4
 
 
 def test_a_graph_draws_from_registered_generators_only(two_gpus: VirtualMachine) -> None:

@@ -1,7 +1,8 @@
-"""`torch.cuda.Stream`: the current stream, the order of work, and waits."""
+"""`torch.cuda.Stream` and `torch.cuda.Event`: the order of work, waits and elapsed time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ CUDA: Any = torch.cuda
 MILLION = 1_000_000
 
 
-def test_streams_are_of_torchs_classes(two_gpus: VirtualMachine) -> None:
+def test_streams_are_of_torchs_classes_and_equal_by_their_id(two_gpus: VirtualMachine) -> None:
     stream: Any = CUDA.Stream(device=1, priority=-1)
     assert isinstance(stream, CUDA.Stream)
     assert issubclass(CUDA.Stream, torch.Stream)
@@ -27,9 +28,6 @@ def test_streams_are_of_torchs_classes(two_gpus: VirtualMachine) -> None:
     assert repr(CUDA.default_stream()) == "<torch.cuda.Stream device=cuda:0 cuda_stream=0x0>"
     assert CUDA.Stream.priority_range() == (0, -3)
     assert stream.__cuda_stream__() == (0, stream.cuda_stream)
-
-
-def test_streams_with_the_same_id_are_equal(two_gpus: VirtualMachine) -> None:
     stream, other = CUDA.Stream(), CUDA.Stream()
     with CUDA.stream(stream):
         again = CUDA.current_stream()
@@ -94,7 +92,7 @@ def test_stream_blocks_nest_across_devices_and_restore_state(two_gpus: VirtualMa
         assert _current() == (0, 0, 0)
 
 
-def test_set_stream_changes_the_device_too(two_gpus: VirtualMachine) -> None:
+def test_set_stream_changes_the_device_too_and_holds_for_one_thread(two_gpus: VirtualMachine) -> None:
     there = CUDA.Stream(1)
     CUDA.set_stream(there)
     assert _current() == (1, 0, there.stream_id)
@@ -102,9 +100,6 @@ def test_set_stream_changes_the_device_too(two_gpus: VirtualMachine) -> None:
     assert _current() == (0, 0, there.stream_id)
     assert torch.accelerator.current_stream(1).stream_id == there.stream_id
     assert type(torch.accelerator.current_stream()) is torch.Stream
-
-
-def test_each_thread_has_its_own_current_stream(two_gpus: VirtualMachine) -> None:
     seen: list[Any] = []
     with CUDA.stream(CUDA.Stream()):
         started(lambda: seen.append(CUDA.current_stream())).join()
@@ -177,10 +172,98 @@ def test_torch_streams_without_a_device_are_on_the_gpu(two_gpus: VirtualMachine)
     assert not stream.is_capturing()
 
 
-def test_a_stream_may_outlive_its_machine() -> None:
+def test_events_are_of_torchs_classes_and_complete_until_recorded(two_gpus: VirtualMachine) -> None:
+    event = CUDA.Event()
+    CUDA._sleep(MILLION)
+    now = two_gpus.clock.host.now
+    event.synchronize()
+    event.wait()
+    assert event.query()
+    assert two_gpus.clock.host.now == now
+    assert isinstance(event, CUDA.Event)
+    assert issubclass(CUDA.Event, torch.Event)
+    assert CUDA.streams.Event is CUDA.Event
+    assert (repr(event), event.device, event.cuda_event) == ("<torch.cuda.Event uninitialized>", None, 0)
+    event.record(CUDA.Stream(1))
+    assert (repr(event), str(event.device)) == (f"<torch.cuda.Event {event.cuda_event:#x}>", "cuda:1")
+    assert CUDA.Event(True, True, False)._timing
+    assert isinstance(CUDA.current_stream().record_event(), CUDA.Event)
+    assert repr(torch.Event("cuda")) == "torch.Event device_type=cuda, device_index=-1, event_flag=0, event_id=0"
+
+
+def _of_two_gpus(start: Any, end: Any) -> None:
+    start.record(CUDA.default_stream(0))
+    end.record(CUDA.default_stream(1))
+    CUDA.synchronize(0)
+    CUDA.synchronize(1)
+
+
+def _unfinished(start: Any, end: Any) -> None:
+    start.record()
+    CUDA._sleep(MILLION)
+    end.record()
+
+
+@pytest.mark.parametrize(
+    ("timing", "record", "error", "words"),
+    [
+        (False, _unfinished, ValueError, "Both events must be created with argument 'enable_timing=True'."),
+        (True, lambda start, _: start.record(), ValueError, "Both events must be recorded before calculating elapsed"),
+        (True, _unfinished, RuntimeError, "Both events must be completed before calculating elapsed time."),
+        (True, _of_two_gpus, torch.AcceleratorError, "CUDA error: invalid resource handle"),
+    ],
+)
+@pytest.mark.parametrize("module", [torch.cuda, torch], ids=["cuda", "generic"])
+def test_elapsed_time_raises_torchs_errors(
+    two_gpus: VirtualMachine,
+    module: Any,
+    timing: bool,
+    record: Callable[[Any, Any], None],
+    error: type[Exception],
+    words: str,
+) -> None:
+    start, end = (module.Event(enable_timing=timing) for _ in range(2))
+    record(start, end)
+    with pytest.raises(error, match=words):
+        start.elapsed_time(end)
+
+
+def test_wait_event_does_not_block_the_host(two_gpus: VirtualMachine) -> None:
+    with CUDA.Stream():
+        CUDA._sleep(100 * MILLION)
+        event = CUDA.current_stream().record_event()
+    event.wait(CUDA.default_stream())
+    assert two_gpus.clock.host.now < MILLION
+    assert not CUDA.default_stream().query()
+
+
+def test_streams_and_events_of_another_machine_raise() -> None:
     with virtual_gpu(2):
         stream = CUDA.Stream(1)
-    with virtual_gpu(1), pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
-        stream.query()
+        CUDA._sleep(MILLION)
+        event = CUDA.current_stream().record_event()
     with pytest.raises(RuntimeError, match="switched off"):
         stream.synchronize()
+    with virtual_gpu(1):
+        with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+            stream.query()
+        for use in (event.query, event.synchronize, event.wait):
+            with pytest.raises(RuntimeError, match="recorded on a virtual GPU that is switched off"):
+                use()
+        event.record()
+        event.synchronize()
+
+
+def test_elapsed_times_are_reproducible() -> None:
+    def run() -> float:
+        with virtual_gpu():
+            start, end = CUDA.Event(enable_timing=True), CUDA.Event(enable_timing=True)
+            x = torch.ones(256, 256, device="cuda")
+            start.record()
+            (x @ x).relu().sum()
+            end.record()
+            end.synchronize()
+            assert end.elapsed_time(start) == -start.elapsed_time(end)
+            return float(start.elapsed_time(end))
+
+    assert run() == run()

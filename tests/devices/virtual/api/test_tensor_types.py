@@ -1,8 +1,10 @@
-"""`torch.cuda.FloatTensor` and other legacy types, default dtypes and devices, and storages."""
+"""`torch.cuda.FloatTensor` and other legacy types and calls, default dtypes and devices, and storages."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,14 +32,6 @@ def test_type_converts_by_name_and_by_class(two_gpus: VirtualMachine, name: str,
     assert (back.device.type, back.type()) == ("cpu", f"torch.{name}Tensor")
     assert there.type(torch.float64).type() == "torch.cuda.DoubleTensor"
     assert there.cuda(1).type(full).device.index == 1
-
-
-def test_an_unknown_type_is_refused_in_torchs_words(two_gpus: VirtualMachine) -> None:
-    for x in (torch.ones(1), torch.ones(1, device="cuda")):
-        with pytest.raises(ValueError, match=r"^invalid type: 'torch.cuda.NoTensor'$"):
-            x.type("torch.cuda.NoTensor")
-        with pytest.raises(NotImplementedError, match=r"torch.cuda.sparse"):
-            x.type("torch.cuda.sparse.FloatTensor")
 
 
 def test_legacy_constructors_make_tensors_on_the_device(two_gpus: VirtualMachine) -> None:
@@ -78,7 +72,8 @@ def test_conversions_move_to_the_named_device(two_gpus: VirtualMachine) -> None:
     assert not hasattr(there, "__cuda_array_interface__")
 
 
-def test_untyped_storages_have_a_device_and_a_size(two_gpus: VirtualMachine) -> None:
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_storages_of_both_kinds_have_a_device_and_a_size(two_gpus: VirtualMachine) -> None:
     x = torch.arange(4, dtype=torch.uint8, device="cuda:1")
     storage: Any = x.untyped_storage()
     assert (storage.device, storage.nbytes(), len(storage), storage.get_device()) == (x.device, 4, 4, 1)
@@ -99,23 +94,12 @@ def test_untyped_storages_have_a_device_and_a_size(two_gpus: VirtualMachine) -> 
     assert torch.cuda.memory_allocated(1) == 0
     with pytest.raises(NotImplementedError, match=r"UntypedStorage._byteswap"):
         storage.byteswap(torch.int32)
-
-
-@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
-def test_typed_storages_count_elements(two_gpus: VirtualMachine) -> None:
-    storage: Any = torch.tensor([1.0, 2.0], device="cuda").storage()
-    assert (len(storage), storage.size(), storage.nbytes(), storage.dtype) == (2, 2, 8, torch.float32)
-    assert storage.type() == "torch.cuda.FloatStorage"
-    assert (storage.tolist(), storage[1], storage.cpu().tolist()) == ([1.0, 2.0], 2.0, [1.0, 2.0])
-    assert repr(storage) == (" 1.0\n 2.0\n[torch.storage.TypedStorage(dtype=torch.float32, device=cuda:0) of size 2]")
-    assert storage.untyped().nbytes() == 8
-
-
-def test_a_storage_keeps_device_memory_allocated(two_gpus: VirtualMachine) -> None:
-    storage = torch.ones(1000, device="cuda").untyped_storage()
-    assert CUDA.memory_allocated() == 4096
-    del storage
-    assert CUDA.memory_allocated() == 0
+    typed: Any = torch.tensor([1.0, 2.0], device="cuda").storage()
+    assert (len(typed), typed.size(), typed.nbytes(), typed.dtype) == (2, 2, 8, torch.float32)
+    assert typed.type() == "torch.cuda.FloatStorage"
+    assert (typed.tolist(), typed[1], typed.cpu().tolist()) == ([1.0, 2.0], 2.0, [1.0, 2.0])
+    assert repr(typed) == " 1.0\n 2.0\n[torch.storage.TypedStorage(dtype=torch.float32, device=cuda:0) of size 2]"
+    assert typed.untyped().nbytes() == 8
 
 
 def test_each_gpu_has_its_own_default_generator(two_gpus: VirtualMachine) -> None:
@@ -144,3 +128,97 @@ def test_warnings_of_old_constructors_follow_warn_always(two_gpus: VirtualMachin
         words = ("no longer recommended", "is deprecated as of")
         counts.append([sum(word in text for text in texts) for word in words])
     assert counts == [[1, 1], [2, 3]]
+
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+
+def _said(error: type[Exception], call: Callable[[], object]) -> str:
+    with pytest.raises(error) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_apply_map_and_unknown_types_raise_cudas_errors(two_gpus: VirtualMachine) -> None:
+    here: Any = torch.ones(2, 3, device="cuda")
+    host: Any = torch.ones(2, 3)
+    assert _said(TypeError, lambda: here.apply_(lambda x: x)) == "apply_ is only implemented on CPU tensors"
+    assert _said(TypeError, lambda: here.map_(here, max)) == "map_ is only implemented on CPU tensors"
+    assert _said(TypeError, lambda: here.map2_(here, here, max)) == "map2_ is only implemented on CPU tensors"
+    assert _said(TypeError, lambda: host.map_(here, max)) == "map_ is only implemented on CPU tensors"
+    needs_gradient = here.clone().requires_grad_()
+    assert _said(RuntimeError, lambda: needs_gradient.apply_(abs)).startswith("Can't call apply_() on Variable")
+    assert host.apply_(lambda x: x + 1).map_(host, lambda x, y: x + y).tolist() == [[4.0] * 3] * 2
+    for x in (torch.ones(1), torch.ones(1, device="cuda")):
+        with pytest.raises(ValueError, match=r"^invalid type: 'torch.cuda.NoTensor'$"):
+            x.type("torch.cuda.NoTensor")
+        with pytest.raises(NotImplementedError, match=r"torch.cuda.sparse"):
+            x.type("torch.cuda.sparse.FloatTensor")
+
+
+def test_new_keeps_dtype_and_gpu() -> None:
+    there: Any = torch.ones(2, 3, device="cuda:1", dtype=torch.float64)
+    before = torch.cuda.memory_allocated(1)
+    sized = there.new(1000)
+    assert torch.cuda.memory_allocated(1) - before == 8192
+    for made, shape in ((sized, (1000,)), (there.new(), (0,)), (there.new(2, 3), (2, 3))):
+        assert (made.shape, made.dtype, made.device) == (shape, torch.float64, torch.device("cuda:1"))
+    assert there.new(torch.Size([2])).zero_().tolist() == [0.0, 0.0]
+    for values in ([1, 2], (1, 2), torch.ones(2, dtype=torch.int64).mul_(2).numpy(), [there[0, 0], 2]):
+        made = there.new(values)
+        assert made.device.index == 1
+        assert made.dtype is torch.float64
+        assert made[1].item() == 2
+    assert there.new(3, device="cuda:0").device.index == 0
+    with pytest.raises(torch.OutOfMemoryError):
+        there.new(1 << 34)
+    assert there.new(there.untyped_storage()).tolist() == [1.0] * 6
+    assert CUDA.FloatTensor(3).new(2).device == torch.device("cuda:0")
+
+
+def test_new_and_legacy_constructors_reject_wrong_arguments() -> None:
+    here, host = torch.ones(2, device="cuda"), torch.ones(2)
+    words = "legacy constructor expects device type: {} but device type: {} was passed"
+    assert _said(RuntimeError, lambda: here.new(3, device="cpu")) == words.format("cuda", "cpu")
+    assert _said(RuntimeError, lambda: host.new(3, device="cuda")) == words.format("cpu", "cuda")
+    for call in (
+        lambda: here.new(host),
+        lambda: here.new(here, device="cuda"),
+        lambda: here.new(size=(2, 3)),
+        lambda: CUDA.FloatTensor(here),
+    ):
+        assert "an old constructor with these arguments" in _said(NotImplementedError, call)
+    assert _said(TypeError, lambda: here.new(1.5)) == "new(): data must be a sequence (got float)"
+
+
+def test_cuda_rejects_other_devices_and_negative_indices() -> None:
+    host: Any = torch.ones(2)
+    linear: Any = torch.nn.Linear(1, 1)
+    for wrong in ("cpu", "meta", "meta:0"):
+        for movable in (host, host.cuda(), linear):
+            assert _said(RuntimeError, partial(movable.cuda, wrong)) == "Invalid device, must be cuda device"
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: host.to(-1),
+        lambda: host.cuda(-1),
+        lambda: torch.ones(2, device=-1),
+        lambda: linear.cuda(-1),
+        lambda: linear.to(-1),
+    )
+    for call in calls:
+        assert _said(RuntimeError, call) == "Device index must not be negative"
+
+
+def test_a_meta_device_with_an_index_is_the_meta_device() -> None:
+    here = torch.ones(3, device="cuda")
+    linear = torch.nn.Linear(1, 1).cuda()
+    made = [
+        torch.zeros(3, device="meta:0"),
+        torch.zeros(3, device=torch.device("meta", 1)),
+        here.to("meta:0"),
+        here.new_zeros(3, device="meta:1"),
+        torch.empty_like(here, device="meta:0"),
+        linear.to("meta:0").weight,
+    ]
+    with torch.device("meta:0"):
+        made += [torch.zeros(2), torch.tensor([1.0])]
+    assert {(tensor.device, tensor.is_cuda) for tensor in made} == {(torch.device("meta"), False)}

@@ -23,12 +23,22 @@ def copy(clock: MachineClock, stream: int, engine: str, *, pinned: bool, asynchr
     return clock.copy(0, stream, duration, engine, COST, asynchronous=asynchronous)
 
 
-def test_without_synchronization_the_host_measures_only_the_launch() -> None:
+def test_events_measure_device_time_and_waits_cost_their_end() -> None:
     clock = machine()
     launch(clock, 0, 0, 10 * MS)
     assert clock.host.now == 5_000
     clock.synchronize(0)
     assert clock.host.now == 10 * MS + 5_000
+    clock = machine()
+    start = clock.record(0, 0)
+    launch(clock, 0, 0, 7 * MS)
+    end = clock.record(0, 0)
+    assert not clock.is_reached(0, end)
+    assert not clock.is_idle(0, 0)
+    clock.wait_for_mark(0, end)
+    assert clock.is_reached(0, end)
+    assert clock.is_idle(0, 0)
+    assert 7 * MS <= end.time - start.time <= 7 * MS + 10_000
 
 
 def test_a_pageable_copy_blocks_and_a_pinned_asynchronous_one_does_not() -> None:
@@ -55,19 +65,6 @@ def _pipeline(streams: int, *, pinned: bool) -> int:
 def test_copies_overlap_with_kernels_on_two_streams_only_when_they_are_pinned() -> None:
     assert _pipeline(2, pinned=True) < 0.65 * _pipeline(1, pinned=True)
     assert _pipeline(2, pinned=False) > 0.7 * _pipeline(1, pinned=False)
-
-
-def test_events_measure_device_time() -> None:
-    clock = machine()
-    start = clock.record(0, 0)
-    launch(clock, 0, 0, 7 * MS)
-    end = clock.record(0, 0)
-    assert not clock.is_reached(0, end)
-    assert not clock.is_idle(0, 0)
-    clock.wait_for_mark(0, end)
-    assert clock.is_reached(0, end)
-    assert clock.is_idle(0, 0)
-    assert 7 * MS <= end.time - start.time <= 7 * MS + 10_000
 
 
 def test_a_stream_waits_for_another_gpu_and_the_host_does_not() -> None:
@@ -106,7 +103,7 @@ def test_a_loop_on_the_clock_ends_and_each_thread_has_its_own() -> None:
     assert clock.host.now == 10 * READING
 
 
-def test_predictions_come_true() -> None:
+def test_predictions_come_true_and_notify_nobody() -> None:
     clock = MachineClock(1)
     tasks = [clock.launch(0, 0, 1_000, WHOLE, 100) for _ in range(5)]
     mark = clock.record(0, 0)
@@ -114,9 +111,6 @@ def test_predictions_come_true() -> None:
     assert mark.time == -1
     assert [(event.start, event.end) for event in tasks] == [(-1, -1)] * 5
     assert clock.gpus[0].reached(mark) == moment == 5_100
-
-
-def test_listeners_are_notified_once_for_each_task() -> None:
     clock = MachineClock(1)
     rows: list[int] = []
     clock.gpus[0].played = lambda row, start, end: rows.append(row)

@@ -18,51 +18,36 @@ def events_of(recorder: Recorder, *kinds: Kind) -> list[Event]:
     return [event for event in recorder.complete() if event.kind in kinds and event.device != "cpu"]
 
 
-def test_a_script_that_forgets_to_synchronize_measures_too_little() -> None:
-    with virtual_gpu(1, "A100", values=False):
-        x = torch.randn(4096, 4096, device="cuda")
+def test_products_take_their_time_on_each_kind_of_core_unless_nobody_waits() -> None:
+    def seconds(dtype: torch.dtype, *, waits: bool = True) -> float:
+        x = torch.randn(4096, 4096, device="cuda", dtype=dtype)
         x @ x  # its memory comes from the driver, the next product's from PyTorch's cache
         torch.cuda.synchronize()
         start = time.perf_counter()
         x @ x
-        forgotten = time.perf_counter() - start
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        x @ x
-        torch.cuda.synchronize()
-        waited = time.perf_counter() - start
-    rate = 2 * 4096**3 / waited
-    assert forgotten < 20e-6
-    assert 10e12 < rate < 19.5e12, "an A100 has 19.5 TFLOPs a second in float32"
-
-
-def test_tensor_cores_and_half_precision_are_faster() -> None:
-    def seconds(dtype: torch.dtype) -> float:
-        x = torch.randn(4096, 4096, device="cuda", dtype=dtype)
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        x @ x
-        torch.cuda.synchronize()
+        if waits:
+            torch.cuda.synchronize()
         return time.perf_counter() - start
 
     before = torch.backends.cuda.matmul.allow_tf32
     with virtual_gpu(1, "A100", values=False):
+        assert seconds(torch.float32, waits=False) < 20e-6
         plain, half = seconds(torch.float32), seconds(torch.float16)
         torch.backends.cuda.matmul.allow_tf32 = True
         try:
             tf32 = seconds(torch.float32)
         finally:
             torch.backends.cuda.matmul.allow_tf32 = before
+    assert 10e12 < 2 * 4096**3 / plain < 19.5e12, "an A100 has 19.5 TFLOPs a second in float32"
     assert plain > 3 * tf32 > 3 * half
 
 
 def test_a_wait_lasts_as_long_as_the_remaining_work() -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "H100", recorder=recorder):
+    with virtual_gpu(1, "H100", recorder=Recorder()) as machine:
         x = torch.randn(2048, 2048, device="cuda")
         for _ in range(2):  # the second time all memory comes from PyTorch's cache
             (x @ x).relu().sum().item()
-    results = list(recorder.complete())
+    results = list(machine.recorder.complete())
     assert all(0 <= item.start <= item.end for item in results)
     assert all(item.launched <= item.start for item in results)
     *_, product = (item for item in results if item.name == "aten::mm")
@@ -72,15 +57,14 @@ def test_a_wait_lasts_as_long_as_the_remaining_work() -> None:
 
 
 def test_memory_events_carry_the_allocated_bytes() -> None:
-    recorder = Recorder([__file__])
-    with virtual_gpu(1, "T4", memory_bytes=64 << 20, recorder=recorder):
+    with virtual_gpu(1, "T4", memory_bytes=64 << 20, recorder=Recorder([__file__])) as machine:
         x = torch.zeros(1 << 20, device="cuda")
         y = x + 1
         del x
         with contextlib.suppress(torch.OutOfMemoryError):
             torch.zeros(1 << 24, device="cuda")
         del y
-    results = events_of(recorder, Kind.ALLOCATE, Kind.FREE, Kind.OUT_OF_MEMORY)
+    results = events_of(machine.recorder, Kind.ALLOCATE, Kind.FREE, Kind.OUT_OF_MEMORY)
     assert [(str(item.kind), item.size_bytes >> 20, item.allocated >> 20) for item in results] == [
         ("allocate", 4, 4),
         ("allocate", 4, 8),
@@ -94,8 +78,7 @@ def test_memory_events_carry_the_allocated_bytes() -> None:
 
 
 def test_a_free_event_refers_to_its_allocation() -> None:
-    recorder = Recorder([__file__])
-    with virtual_gpu(1, "T4", recorder=recorder):
+    with virtual_gpu(1, "T4", recorder=Recorder([__file__])) as machine:
         x = torch.zeros(1 << 20, device="cuda")
         y = x + 1
         z = y + 1
@@ -103,7 +86,7 @@ def test_a_free_event_refers_to_its_allocation() -> None:
         w = x + z
         del x, z, w
         torch.cuda.memory_allocated()
-    events = list(recorder.complete())
+    events = list(machine.recorder.complete())
     results = [events[event.partner].line for event in events if event.kind is Kind.FREE]
     lines = [event.line for event in events if event.kind is Kind.ALLOCATE]
     assert results == [lines[1], lines[0], lines[2], lines[3]]
@@ -144,23 +127,21 @@ def test_times_do_not_depend_on_threads_or_hash_seed() -> None:
 
 
 def test_gpus_run_independently_and_peer_copies_use_the_link() -> None:
-    recorder = Recorder()
-    with virtual_gpu(2, "A100", recorder=recorder):
+    with virtual_gpu(2, "A100", recorder=Recorder()) as machine:
         x = torch.randn(1 << 26, device="cuda:0")
         torch.cuda.synchronize()
         x.to("cuda:1")
         torch.randn(1 << 26, device="cuda:1")
-    copy = events_of(recorder, Kind.TRANSFER)[0]
+    copy = events_of(machine.recorder, Kind.TRANSFER)[0]
     assert (copy.source, copy.target) == ("cuda:0", "cuda:1")
     rate = copy.size_bytes / (copy.end - copy.start)
     assert 200 < rate < 300, "NVLink 3 carries 300 GB a second one way"
-    after = next(event for event in events_of(recorder, Kind.KERNEL) if event.device == "cuda:1")
+    after = next(event for event in events_of(machine.recorder, Kind.KERNEL) if event.device == "cuda:1")
     assert after.start >= copy.end
 
 
 def test_repeated_copies_refer_to_the_first_until_bytes_change() -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "A100", recorder=recorder):
+    with virtual_gpu(1, "A100", recorder=Recorder()) as machine:
         host = torch.randn(64, 64)
         host.cuda()
         host.cuda()
@@ -171,5 +152,6 @@ def test_repeated_copies_refer_to_the_first_until_bytes_change() -> None:
         other.cuda()
         del other
         torch.randn(64, 64).cuda()
-    results = [(at, event.partner) for at, event in enumerate(recorder.complete()) if event.kind is Kind.TRANSFER]
+    trace = machine.recorder.complete()
+    results = [(at, event.partner) for at, event in enumerate(trace) if event.kind is Kind.TRANSFER]
     assert [partner for _, partner in results] == [-1, results[0][0], -1, -1, -1, -1]

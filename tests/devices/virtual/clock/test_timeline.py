@@ -84,12 +84,21 @@ def test_the_host_waits_when_a_streams_queue_is_full() -> None:
     assert gpu.room_in_queue(stream, 0) == 20, "the second is the first of those that wait"
 
 
-def test_waiting_for_a_complete_event_costs_nothing() -> None:
+def test_streams_wait_for_each_others_events_and_not_for_complete_ones() -> None:
     gpu = Timeline()
     mark = gpu.mark(gpu.stream(1), 7)
     assert mark.time == 7
     gpu.wait(gpu.stream(0), 3, mark)
     assert gpu.drained(gpu.stream(0)) == 7
+    gpu = Timeline()
+    gpu.kernel(gpu.stream(1), 0, 10, 1)
+    gpu.wait(gpu.stream(0), 0, gpu.mark(gpu.stream(1), 0))
+    assert gpu.all_drained() == 10
+    gpu = Timeline()
+    stray = EventMarker(0)
+    gpu.wait(gpu.stream(0), 0, stray)
+    with pytest.raises(AssertionError, match="wait for each other"):
+        gpu.drained(gpu.stream(0))
 
 
 _STEPS = st.lists(
@@ -160,18 +169,3 @@ def test_queries_change_no_times(steps: list[tuple[str, int, int, int]], every: 
         return [(event.start, event.end) for event in tasks]
 
     assert run(True) == run(False)
-
-
-def test_a_stream_with_only_a_wait_drains_with_the_other() -> None:
-    gpu = Timeline()
-    gpu.kernel(gpu.stream(1), 0, 10, 1)
-    gpu.wait(gpu.stream(0), 0, gpu.mark(gpu.stream(1), 0))
-    assert gpu.all_drained() == 10
-
-
-def test_a_wait_for_an_event_that_never_comes_raises() -> None:
-    gpu = Timeline()
-    stray = EventMarker(0)
-    gpu.wait(gpu.stream(0), 0, stray)
-    with pytest.raises(AssertionError, match="wait for each other"):
-        gpu.drained(gpu.stream(0))

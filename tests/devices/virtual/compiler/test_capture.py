@@ -1,10 +1,11 @@
-"""Dynamo on a virtual GPU: graphs, breaks, guards and errors. Values are those of eager code."""
+"""Dynamo on a virtual GPU: graphs, breaks, guards, errors and gradients. Values are those of eager code."""
 
 from __future__ import annotations
 
 import copy
 import logging
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch.nn import functional as F
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine
 from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES, Kind
+from tests.support.virtual_gpus import gradient
 
 GPU = torch.device("cuda:0")
 
@@ -170,8 +172,7 @@ def test_a_compiled_function_has_one_node_of_autograd(two_gpus: VirtualMachine) 
     assert type(y.grad_fn).__name__ == "CompiledFunctionBackward"
     y.backward(retain_graph=True)
     y.backward()
-    assert x.grad is not None
-    assert x.grad.tolist() == [4.0, 4.0, 4.0]
+    assert gradient(x).tolist() == [4.0, 4.0, 4.0]
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
         y.backward()
     (slope,) = torch.autograd.grad(square(x), x)
@@ -189,8 +190,7 @@ def test_inputs_that_a_graph_writes_are_written(two_gpus: VirtualMachine) -> Non
     x, mean = torch.ones(4, device="cuda", requires_grad=True), torch.ones((), device="cuda")
     move(x, mean).backward()
     assert mean.item() == 1.5
-    assert x.grad is not None
-    assert x.grad.tolist() == [1.5] * 4
+    assert gradient(x).tolist() == [1.5] * 4
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
@@ -199,9 +199,8 @@ def test_backends_train(backend: str, two_gpus: VirtualMachine) -> None:
     out = torch.compile(lambda x: (x @ weight).relu().sum(), backend=backend)(torch.ones(2, 4, device="cuda"))
     out.backward()
     assert out.item() == 32.0
-    assert weight.grad is not None
-    assert weight.grad.device == GPU
-    assert weight.grad.tolist() == [[2.0] * 4] * 4
+    assert gradient(weight).device == GPU
+    assert gradient(weight).tolist() == [[2.0] * 4] * 4
 
 
 def test_autocast_inside_and_around(two_gpus: VirtualMachine) -> None:
@@ -247,8 +246,7 @@ def test_custom_functions_operators_and_transforms(two_gpus: VirtualMachine) -> 
     x = torch.ones(3, device="cuda", requires_grad=True)
     square: Any = Square.apply
     torch.compile(lambda x: square(x).sum())(x).backward()
-    assert x.grad is not None
-    assert x.grad.tolist() == [2.0] * 3
+    assert gradient(x).tolist() == [2.0] * 3
     rows = torch.ones(2, 3, device="cuda")
     assert torch.compile(torch.func.vmap(lambda row: row.sum()))(rows).tolist() == [3.0, 3.0]
     assert torch.compile(torch.func.grad(lambda row: (row**2).sum()))(rows[0]).tolist() == [2.0] * 3
@@ -289,8 +287,7 @@ def test_control_flow_is_captured_whole_and_named(two_gpus: VirtualMachine) -> N
     compiled = torch.compile(choose, fullgraph=True)
     with pytest.warns(UserWarning, match="cond"):
         compiled(x).sum().backward()
-    assert x.grad is not None
-    assert torch.allclose(x.grad, 2 * x.detach().cos())
+    assert torch.allclose(gradient(x), 2 * x.detach().cos())
     assert torch.allclose(compiled(-x), 2 * x.cos())
     for backend in ("eager", "aot_eager"):
         assert torch.equal(torch.compile(choose, fullgraph=True, backend=backend)(x), choose(x))
@@ -321,3 +318,144 @@ def test_another_version_of_the_compiler_runs_eagerly_and_says_so(
     with pytest.warns(UserWarning, match="runs eagerly on the virtual GPU"):
         out = torch.compile(lambda x: x + 1)(torch.ones(2, device="cuda"))
     assert out.tolist() == [2.0, 2.0]
+
+
+Compile = Callable[[Callable[..., Any]], Any]
+
+
+def _twice(x: torch.Tensor) -> torch.Tensor:
+    """Return a tensor that is no leaf."""
+    return x * 2
+
+
+def _write_to_a_view_of_an_input(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
+    twice = _twice(x)
+    view, other = compile(lambda each: (each.t(), each + 1))(twice)
+    view.mul_(3)
+    return twice.sum() + (view * other.t()).sum()
+
+
+def _write_to_a_view_of_a_result(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
+    def rows(each: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        twice = each * 2
+        return twice, twice[0]
+
+    twice, row = compile(rows)(x)
+    row.mul_(3)
+    return (twice * w).sum()
+
+
+def _write_inside_to_an_input(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
+    twice = _twice(x)
+    out = compile(lambda each: each.mul_(3).sin())(twice)
+    return (out * w).sum() + twice.square().sum()
+
+
+def _write_inside_to_a_view(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
+    def write(each: torch.Tensor, by: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        each.mul_(by)
+        return each + 1, each[0]
+
+    twice = _twice(x)
+    out, row = compile(write)(twice[:, 1:], w[1:])
+    row.mul_(5)
+    return twice.sum() + out.sum()
+
+
+def _write_to_an_input_without_gradient(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
+    total = torch.zeros(3, device=x.device)
+    out = compile(lambda sum, each: sum.add_(each) * 1)(total, w)
+    return out.sum() + 2 * total.sum() + x.sum()
+
+
+def _write_to_inputs_that_overlap(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
+    def write(each: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        each.mul_(2)
+        return other * 3
+
+    row = _twice(x).view(-1)
+    return compile(write)(row[:4], row[2:]).sum() + row.sum() + w.sum()
+
+
+def _results_without_gradient(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
+    def mixed(each: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        twice = each * 2
+        with torch.no_grad():
+            view = each.view(-1)
+        return twice, twice.detach(), each.detach(), view, each.view(-1)[:2]
+
+    results = compile(mixed)(_twice(x))
+    assert [result.requires_grad for result in results] == [True, False, False, True, True]
+    return sum((result.sum() for result in results), w.sum())
+
+
+def _no_gradient_comes_back(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
+    class Stop(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, each: torch.Tensor) -> torch.Tensor:
+            return each * 1
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> None:
+            return None
+
+    stopped: Any = Stop.apply(compile(_twice)(x))  # type: ignore[no-untyped-call]
+    return stopped.sum() + x.sum() + w.sum()
+
+
+def _write_after_a_graph_break(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
+    def activate(each: torch.Tensor) -> torch.Tensor:
+        out = each * 2 - 3
+        torch._dynamo.graph_break()
+        return F.relu(out, inplace=True) + each
+
+    return (compile(activate)(x) * w).sum()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        _write_to_a_view_of_an_input,
+        _write_to_a_view_of_a_result,
+        _write_inside_to_an_input,
+        _write_inside_to_a_view,
+        _write_to_an_input_without_gradient,
+        _write_to_inputs_that_overlap,
+        _results_without_gradient,
+        _no_gradient_comes_back,
+        _write_after_a_graph_break,
+    ],
+    ids=lambda program: program.__name__.strip("_"),
+)
+def test_gradients_are_those_of_eager_code(program: Any, two_gpus: VirtualMachine) -> None:
+    results = []
+    for compile, device in ((lambda function: function, "cpu"), (torch.compile, "cuda")):
+        x = torch.arange(6.0, device=device).view(2, 3).requires_grad_()
+        w = torch.ones(3, device=device, requires_grad=True)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Eager kernels compute the gradients")
+            loss = program(compile, x, w)
+        loss.backward()
+        results.append([None if value is None else value.detach().cpu() for value in (loss, x.grad, w.grad)])
+    torch.testing.assert_close(results[1], results[0])
+
+
+def test_gradients_by_eager_kernels_are_announced(two_gpus: VirtualMachine) -> None:
+    x, w = torch.ones(2, 3, device="cuda", requires_grad=True), torch.ones(3, device="cuda")
+    with pytest.warns(UserWarning, match="Eager kernels compute the gradients") as seen:
+        _write_to_inputs_that_overlap(torch.compile, x, w)
+    assert [warning.filename for warning in seen] == [__file__]
+
+
+def test_a_write_to_a_leaf_is_autograds_error(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        torch.compile(lambda each: each.mul_(2) + 1)(x)
+
+
+def test_losses_that_broadcast_have_a_backward_graph(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, 3, device="cuda", requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "aten::broadcast_tensors")
+        torch.compile(F.mse_loss)(x, torch.zeros(2, 3, device="cuda")).backward()
+    assert torch.allclose(gradient(x), x / 3)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import importlib
 import json
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +19,7 @@ from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.trace.events import COMPILES, REGION, Event, Kind
 from tests.support import ROOT
+from tests.support.virtual_gpus import names_of, printed
 
 MEASURED = {
     row[0]: row[4] for row in json.loads((ROOT / "benchmarks/data/h200_compile.json").read_text("utf-8"))["programs"]
@@ -36,20 +35,19 @@ def nothing_compiled() -> Iterator[None]:
 
 def _events(function: Callable[..., Any], *shapes: tuple[int, ...], grad: bool = False, **options: Any) -> list[Event]:
     """Return the events of the third call on an H200, without values; a module is moved there."""
-    recorder = Recorder([__file__])
-    with virtual_gpu(1, "H200", values=False, recorder=recorder):
+    with virtual_gpu(1, "H200", values=False, recorder=Recorder([__file__])) as machine:
         if isinstance(function, nn.Module):
             function = copy.deepcopy(function).cuda()
         compiled = torch.compile(function, **options)
         inputs = [torch.empty(shape, device="cuda") for shape in shapes]
         for _ in range(3):
-            before = len(recorder.trace)
+            before = len(machine.recorder.trace)
             with torch.set_grad_enabled(grad):
                 out = compiled(*inputs)
                 if grad:
                     out.square().mean().backward()
             torch.cuda.synchronize()
-        return list(recorder.complete())[before:]
+        return list(machine.recorder.complete())[before:]
 
 
 def _kernels(events: list[Event]) -> list[str]:
@@ -118,8 +116,7 @@ def test_attention_is_cudas_kernel() -> None:
 
 
 def test_a_call_is_a_range_and_a_compilation_is_another() -> None:
-    recorder = Recorder([__file__])
-    with virtual_gpu(recorder=recorder) as machine:
+    with virtual_gpu(recorder=Recorder([__file__])) as machine:
         double = torch.compile(lambda x: x * 2)
         x = torch.ones(8, device="cuda")
         double(x)
@@ -128,7 +125,7 @@ def test_a_call_is_a_range_and_a_compilation_is_another() -> None:
         # Compilation takes the host a good part of a second; a call takes microseconds.
         assert 0.2e9 < compiled_at < 5e9
         assert machine.clock.host.now - compiled_at < 1e6
-    ranges = [event.name for event in recorder.trace if event.kind is Kind.RANGE]
+    ranges = names_of(machine.recorder.trace, Kind.RANGE)
     assert ranges == [f"{COMPILES}0/0, 1 kernels", f"{REGION}0/0", f"{REGION}0/0"]
 
 
@@ -268,14 +265,13 @@ def test_a_graph_with_tensors_of_the_cpu_is_not_replayed_and_the_log_says_why(ca
 
 
 def test_compiled_code_is_ordered_like_other_kernels() -> None:
-    recorder = Recorder([__file__])
-    with virtual_gpu(recorder=recorder):
+    with virtual_gpu(recorder=Recorder([__file__])) as machine:
         double = torch.compile(lambda x: x * 2)
         x = torch.ones(1 << 20, device="cuda")
         with torch.cuda.stream(torch.cuda.Stream()):
             out = double(x)
         out.sum()
-    assert [event.name for event in recorder.complete() if event.kind is Kind.HAZARD] == ["read after write"] * 2
+    assert names_of(machine.recorder.complete(), Kind.HAZARD) == ["read after write"] * 2
 
 
 def test_compiled_code_in_a_cuda_graph() -> None:
@@ -316,5 +312,4 @@ def test_nothing_of_the_compiler_is_imported_before_it_is_used() -> None:
         "with virtual_gpu():\n    print((torch.ones(2, device='cuda') + 1).tolist())\n"
         "print('torch._inductor' in sys.modules, 'torch._dynamo.convert_frame' in sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout == "[2.0, 2.0]\nFalse False\n", done.stderr
+    assert printed("-c", program) == "[2.0, 2.0]\nFalse False\n"

@@ -60,23 +60,16 @@ def test_a_small_operator_costs_its_call_and_a_large_one_its_bytes() -> None:
     assert cpu_price_s(cpu, "add", [tensor(2**28)], [tensor(2**28)]) > 100 * cpu.operator_s
 
 
-def test_a_working_set_in_the_cache_is_faster_than_one_in_memory() -> None:
+def test_caches_fresh_memory_and_threads_change_the_price() -> None:
     cpu = cpu_spec()
     inside, outside = (
         (cpu_price_s(cpu, "add", [tensor(size)], [tensor(size)], threads=1) - cpu.operator_s) / size
         for size in (2**16, 2**26)
     )
     assert 3 * inside < outside
-
-
-def test_fresh_memory_costs_its_pages_and_work_in_place_does_not() -> None:
     large = tensor(2**26)
     fresh, in_place = (cpu_price_s(cpu_spec(), name, [large], [large], threads=1) for name in ("neg", "neg_"))
     assert 1.05 * in_place < fresh < 2 * in_place
-
-
-def test_threads_help_large_kernels_only() -> None:
-    cpu = cpu_spec()
     large, small = tensor(2**24), tensor(2**10)
     assert cpu_price_s(cpu, "exp", [large], [large]) < 0.3 * cpu_price_s(cpu, "exp", [large], [large], threads=1)
     assert cpu_price_s(cpu, "exp", [small], [small]) == cpu_price_s(cpu, "exp", [small], [small], threads=1)

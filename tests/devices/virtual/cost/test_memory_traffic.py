@@ -75,7 +75,9 @@ def test_foreach_operators_launch_few_kernels() -> None:
     assert 1 <= single < all_of_them < 100 < 1000 * launches("aten::add_")
 
 
-def test_writes_at_indices_in_place_leave_the_rest_of_the_table() -> None:
+def test_operators_in_place_leave_the_rest_of_a_table() -> None:
+    assert all(map(is_in_place, ("aten::add_", "aten.add_.Tensor", "add_", "c10d::allreduce_")))
+    assert not any(map(is_in_place, ("aten::add", "aten.add.Tensor", "add", "aten::__and__", "aten.__or__.Tensor")))
     table, places, rows = tensor(10**6, 256), tensor(128, dtype="int64"), tensor(128, 256)
     in_place = moved("aten::index_add_", [table, places, rows], [table])
     assert in_place == 128 * 8 + 3 * 128 * 1024
@@ -83,11 +85,6 @@ def test_writes_at_indices_in_place_leave_the_rest_of_the_table() -> None:
     assert moved("aten::index_put_", [table, places, tensor()], [table]) < 10**5
     everything = tensor(10**6, dtype="int64")
     assert moved("aten::scatter_add_", [tensor(100), everything, tensor(10**6)], [tensor(100)]) < 13 * 10**6
-
-
-def test_in_place_operators_are_recognized_by_name() -> None:
-    assert all(map(is_in_place, ("aten::add_", "aten.add_.Tensor", "add_", "c10d::allreduce_")))
-    assert not any(map(is_in_place, ("aten::add", "aten.add.Tensor", "add", "aten::__and__", "aten.__or__.Tensor")))
 
 
 _SHAPES = st.one_of(

@@ -37,15 +37,18 @@ def test_a_stream_of_bytes_takes_the_attainable_bandwidth() -> None:
     assert (price.bytes, price.flops, price.fill) == (768 * MIB, 64 * MIB, 1.0)
 
 
-def test_scattered_accesses_cost_their_sectors() -> None:
+def test_scattered_cached_special_and_atomic_accesses_have_their_costs() -> None:
     scattered = replace(STREAM, sectors=8 * STREAM.sectors, dram_sectors=8 * STREAM.sectors)
     assert seconds(scattered) == pytest.approx(8 * seconds(STREAM), rel=0.05)
-
-
-def test_reads_that_the_cache_serves_are_cheaper() -> None:
     again = replace(STREAM, sectors=2 * STREAM.sectors, dram_sectors=2 * STREAM.sectors)
     cached = replace(again, dram_sectors=STREAM.dram_sectors)
     assert seconds(STREAM) <= seconds(cached) < seconds(again)
+    plain = replace(STREAM, plain={"float32": 10**12})
+    special = replace(STREAM, plain={}, special=10**12)
+    assert seconds(special) == pytest.approx(8 * seconds(plain), rel=0.05)
+    crowded = replace(STREAM, most_atomics_at_one=10**9)
+    assert seconds(crowded) == pytest.approx(10**9 / A100.clock_hz, rel=0.05)
+    assert launch_price(A100, LaunchWork(programs=0)).seconds == 0
 
 
 def test_products_run_on_tensor_cores_by_dtype_and_tile() -> None:
@@ -67,17 +70,6 @@ def test_the_last_wave_takes_as_long_as_a_full_one() -> None:
     assert seconds(alone) == pytest.approx(seconds(work), rel=0.05)
 
 
-def test_special_functions_cost_more_than_additions() -> None:
-    plain = replace(STREAM, plain={"float32": 10**12})
-    special = replace(STREAM, plain={}, special=10**12)
-    assert seconds(special) == pytest.approx(8 * seconds(plain), rel=0.05)
-
-
-def test_atomics_on_one_element_take_turns() -> None:
-    crowded = replace(STREAM, most_atomics_at_one=10**9)
-    assert seconds(crowded) == pytest.approx(10**9 / A100.clock_hz, rel=0.05)
-
-
 def test_threads_registers_and_shared_memory_limit_the_programs_at_once() -> None:
     work = LaunchWork(programs=1000, largest_elements=1024)
     assert occupancy(A100, work).programs == 16
@@ -85,10 +77,6 @@ def test_threads_registers_and_shared_memory_limit_the_programs_at_once() -> Non
     assert occupancy(A100, replace(work, largest_elements=1 << 15)).programs == 2
     assert occupancy(A100, replace(work, tile_bytes=24 << 10)).programs == 3
     assert occupancy(A100, replace(work, tile_bytes=24 << 10, num_stages=4)).programs == 2
-
-
-def test_nothing_costs_nothing() -> None:
-    assert launch_price(A100, LaunchWork(programs=0)).seconds == 0
 
 
 @pytest.mark.parametrize("name", gpu_names())

@@ -181,14 +181,6 @@ def test_an_environment_that_describes_no_machine_is_an_error(text: str) -> None
         MachineSettings.from_json(text)
 
 
-def test_a_script_is_run_on_virtual_gpus_from_the_command_line(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    (tmp_path / "beside.py").write_text("import torch\ncount = torch.cuda.device_count()")
-    script.write_text("import sys, torch, beside\nprint(sys.argv[1:], beside.count, torch.cuda.get_device_name())")
-    command = ["-m", "gpututor.devices.virtual", "--gpus", "3", "--model", "H100", str(script), "--gpus", "x"]
-    assert printed(*command) == "['--gpus', 'x'] 3 NVIDIA H100 80GB HBM3\n"
-
-
 TRAINING = """
 import os, torch
 import torch.distributed as dist

@@ -13,6 +13,7 @@ from torch.cuda import comm, nccl
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from tests.support.virtual_gpus import gradient
 
 
 @pytest.fixture
@@ -48,38 +49,28 @@ def test_outputs_and_gradients_are_those_of_one_gpu(four_gpus: VirtualMachine, c
     assert out.device == torch.device("cuda", 0)
     torch.testing.assert_close(out, expected)
     for parameter, two in zip(model.parameters(), alone.parameters(), strict=True):
-        assert parameter.grad is not None
-        assert parameter.grad.device == torch.device("cuda", 0)
+        assert gradient(parameter).device == torch.device("cuda", 0)
         torch.testing.assert_close(parameter.grad, two.grad, rtol=1e-4, atol=1e-4)
     assert sorted(model.seen) == [f"cuda:{index}" for index in range(count)]
 
 
-def test_the_output_device_can_be_another(four_gpus: VirtualMachine) -> None:
+def test_outputs_batch_statistics_and_frozen_modules_are_as_on_cuda(four_gpus: VirtualMachine) -> None:
     parallel = nn.DataParallel(nn.Linear(2, 2).cuda(), device_ids=[0, 1], output_device=3)
     assert parallel(torch.ones(4, 2)).device == torch.device("cuda", 3)
-
-
-def test_batch_statistics_of_the_first_gpu_are_kept(two_gpus: VirtualMachine) -> None:
     model = Net().cuda()
     nn.DataParallel(model)(torch.randn(8, 8))
     assert model.norm.num_batches_tracked == 1
+    frozen = nn.Linear(2, 2).cuda().requires_grad_(False)
+    assert not nn.DataParallel(frozen)(torch.ones(4, 2)).requires_grad
 
 
-def test_a_module_without_gradients_runs_too(two_gpus: VirtualMachine) -> None:
-    model = nn.Linear(2, 2).cuda().requires_grad_(False)
-    assert not nn.DataParallel(model)(torch.ones(4, 2)).requires_grad
-
-
-def test_a_module_on_the_wrong_gpu_is_refused_in_torchs_words(two_gpus: VirtualMachine) -> None:
+def test_errors_of_modules_and_replicas_are_torchs(two_gpus: VirtualMachine) -> None:
     message = (
         r"module must have its parameters and buffers on device cuda:0 \(device_ids\[0\]\) "
         "but found one of them on device: cuda:1"
     )
     with pytest.raises(RuntimeError, match=message):
         nn.DataParallel(nn.Linear(2, 2).to("cuda:1"), device_ids=[0, 1])(torch.ones(4, 2))
-
-
-def test_an_error_in_a_replica_names_it(two_gpus: VirtualMachine) -> None:
     with pytest.raises(RuntimeError, match=r"Caught RuntimeError in replica 0 on device 0\."):
         nn.DataParallel(nn.Linear(2, 2).cuda())(torch.ones(4, 3))
 
@@ -104,7 +95,7 @@ def test_copies_between_gpus_are_transfers_of_the_trace(recorder: Recorder) -> N
     ]
 
 
-def test_comm_functions_write_to_out(two_gpus: VirtualMachine) -> None:
+def test_comm_functions_write_to_out_and_to_the_chosen_gpu(two_gpus: VirtualMachine) -> None:
     values = torch.arange(6.0).reshape(3, 2)
     outputs = [torch.empty(3, 2, device="cuda:0"), torch.empty(3, 2, device="cuda:1")]
     assert all(tensor is two for tensor, two in zip(comm.broadcast(values, out=outputs), outputs, strict=True))
@@ -117,17 +108,11 @@ def test_comm_functions_write_to_out(two_gpus: VirtualMachine) -> None:
     assert joined.equal(values)
     assert comm.gather(chunks, destination="cpu").equal(values)
     assert [len(chunk) for chunk in comm.scatter(values, [0, 1], chunk_sizes=[1, 2])] == [1, 2]
-
-
-def test_the_version_of_nccl_is_known(two_gpus: VirtualMachine) -> None:
-    assert nccl.version() >= (2, 27)
-
-
-def test_reduce_add_writes_to_the_chosen_gpu(two_gpus: VirtualMachine) -> None:
     inputs = [torch.full((2,), 1.0 + index, device=f"cuda:{index}") for index in range(2)]
     assert str(comm.reduce_add(inputs, 1)) == "tensor([3., 3.], device='cuda:1')"
     (total,) = comm.reduce_add_coalesced([[tensor] for tensor in inputs], 0)
     assert str(total) == "tensor([3., 3.], device='cuda:0')"
+    assert nccl.version() >= (2, 27)
 
 
 def _on_host(position: int) -> list[torch.Tensor]:
@@ -176,3 +161,37 @@ def _on_host(position: int) -> list[torch.Tensor]:
 def test_wrong_sizes_raise_cudas_errors(two_gpus: VirtualMachine, call: Callable[[], Any], message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call()
+
+
+EPS = 1e-5
+
+
+@pytest.mark.parametrize("counted", [True, False], ids=["counts", "count"])
+def test_statistics_of_parts_add_up_to_those_of_the_whole(two_gpus: VirtualMachine, counted: bool) -> None:
+    values = torch.randn(4, 3, 5, device="cuda")
+    means, inverse_stds = zip(*(torch.batch_norm_stats(part, EPS) for part in values.chunk(2)), strict=True)
+    running_mean, running_var = torch.zeros(3, device="cuda"), torch.ones(3, device="cuda")
+    parts = (values, torch.stack(means), torch.stack(inverse_stds), running_mean, running_var, 0.1, EPS)
+    if counted:
+        mean, inverse_std = torch.batch_norm_gather_stats_with_counts(*parts, torch.full((2,), 10.0, device="cuda"))
+    else:
+        mean, inverse_std = torch.batch_norm_gather_stats(*parts, 10)
+    assert mean.device == torch.device("cuda:0")
+    variance, expected = torch.var_mean(values, (0, 2), correction=0)
+    torch.testing.assert_close(mean, expected)
+    torch.testing.assert_close(inverse_std, torch.rsqrt(variance + EPS))
+    torch.testing.assert_close(running_mean, 0.1 * expected)
+    torch.testing.assert_close(running_var, 0.9 + 0.1 * values.var((0, 2)))
+
+
+def test_converted_sync_batch_norm_works_in_a_single_process(two_gpus: VirtualMachine) -> None:
+    plain: Any = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2)).cuda()
+    x = torch.randn(2, 1, 3, 3, device="cuda")
+    synchronised: Any = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain))
+    assert type(synchronised[1]) is nn.SyncBatchNorm
+    for training in (True, False):
+        plain.train(training)
+        synchronised.train(training)
+        torch.testing.assert_close(synchronised(x), plain(x))
+    mean: Any = synchronised[1].running_mean
+    assert mean.device == torch.device("cuda:0")

@@ -7,16 +7,12 @@ from typing import Any
 import pytest
 
 from tests.support import fsdp_programs
-from tests.support.ranks import run_ranks
+from tests.support.ranks import results_of, run_ranks
 
 Results = list[dict[str, Any]]
 PARAMETERS = 4 * (64 + 64 + 64 * 128 + 128 + 128 * 64 + 64)
 """Bytes of a block of the traced network."""
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return run_ranks(tmp_path_factory.mktemp("ranks"), fsdp_programs.__name__)
+results = results_of(fsdp_programs.__name__)
 
 
 @pytest.mark.parametrize(
@@ -39,12 +35,9 @@ def test_rounding_to_bfloat16_shows(results: Results) -> None:
     assert min(rank["mixed_precision"]["difference"] for rank in results) > 1e-5
 
 
-def test_parameters_are_sharded_by_rows(results: Results) -> None:
+def test_parameters_are_sharded_by_rows_and_offloaded_ones_live_on_the_host(results: Results) -> None:
     assert [rank["plain"]["local_rows"] for rank in results] == [[2, 2], [1, 1]]
     assert [rank["plain"]["state"] for rank in results] == [["DTensor"]] * 2
-
-
-def test_offloaded_parameters_live_on_the_host(results: Results) -> None:
     assert [rank["offloaded"]["devices"] for rank in results] == [["cpu", "cuda:0"], ["cpu", "cuda:1"]]
 
 
@@ -77,10 +70,7 @@ def test_all_gathers_and_reduce_scatters_are_collectives_on_the_clock(results: R
         assert rank["trace"]["collectives"][5][1] == PARAMETERS
         assert rank["trace"]["on_clock"]
         assert rank["trace"]["hazards"] == []
-
-
-def test_unsharded_parameters_are_freed_after_the_forward_pass(results: Results) -> None:
-    for rank in results:
+        # Unsharded parameters are freed after the forward pass.
         forward, backward = rank["trace"]["grew"]
         assert forward < PARAMETERS
         assert backward < 2 * PARAMETERS

@@ -136,7 +136,7 @@ def test_forked_streams_must_join_the_capture(two_gpus: VirtualMachine) -> None:
         CUDA.set_stream(CUDA.default_stream())
 
 
-def test_a_captured_event_has_no_time(two_gpus: VirtualMachine) -> None:
+def test_captured_events_and_optimizers_without_capturable_raise_as_on_cuda(two_gpus: VirtualMachine) -> None:
     event = CUDA.Event(enable_timing=True)
 
     def work() -> None:
@@ -149,9 +149,6 @@ def test_a_captured_event_has_no_time(two_gpus: VirtualMachine) -> None:
             use()
     event.record()
     event.synchronize()
-
-
-def test_an_optimizer_without_capturable_raises_as_on_cuda(two_gpus: VirtualMachine) -> None:
     weight = nn.Parameter(torch.ones(2, device="cuda"))
     weight.grad = torch.ones(2, device="cuda")
     adam = torch.optim.Adam([weight])
@@ -234,15 +231,11 @@ def test_another_thread_may_synchronize_in_other_modes(two_gpus: VirtualMachine,
     assert y.tolist() == [10] * 4
 
 
-def test_no_thread_may_synchronize_by_default(two_gpus: VirtualMachine) -> None:
+def test_threads_may_synchronize_by_the_mode_of_the_capture(two_gpus: VirtualMachine) -> None:
     other, errors = torch.cuda.Stream(), []
     with pytest.raises(torch.AcceleratorError, match=FAILED):
         capture("global", lambda: errors.append(in_another_thread(other.synchronize)))
     assert NOT_PERMITTED in str(errors[0])
-
-
-def test_the_capturing_thread_may_synchronize_in_relaxed_mode(two_gpus: VirtualMachine) -> None:
-    other = torch.cuda.Stream()
     assert capture("relaxed", other.synchronize).tolist() == [10] * 4
     assert NOT_PERMITTED in refusal("thread_local", other.synchronize)
 

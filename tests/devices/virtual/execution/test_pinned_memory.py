@@ -1,12 +1,15 @@
-"""The cache of page-locked memory, by `test_caching_pinned_memory` and the documentation of `host_memory_stats`."""
+"""The cache of page-locked memory, by `test_caching_pinned_memory`; its cost, and factories with `pin_memory`."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+
+from gpututor.devices.virtual import VirtualMachine
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
@@ -23,16 +26,13 @@ def stat(name: str) -> int:
     return int(CUDA.host_memory_stats()[name])
 
 
-def test_a_freed_block_is_used_again() -> None:
+def test_a_freed_block_serves_other_sizes_up_to_its_power_of_two() -> None:
     x = pinned()
     address = x.data_ptr()
     del x
     assert pinned().data_ptr() == address
     kept = pinned(), pinned()
     assert kept[0].data_ptr() != kept[1].data_ptr()
-
-
-def test_a_block_serves_other_sizes_up_to_its_power_of_two() -> None:
     x = pinned(200)
     address, nbytes = x.data_ptr(), x.untyped_storage().nbytes()
     del x
@@ -112,3 +112,57 @@ def test_pinned_tensors_can_be_saved_and_shared(tmp_path: Any) -> None:
     assert torch.equal(torch.load(tmp_path / "x.pt"), x)
     assert torch.equal(x.share_memory_(), torch.arange(5.0))
     assert x.numpy().sum() == 10
+    assert x.is_pinned()
+    assert x[1:].is_pinned()
+
+
+def test_pinning_before_a_copy_is_no_faster_than_pageable(two_gpus: VirtualMachine) -> None:
+    host, values = two_gpus.clock.host, torch.zeros(4 << 20)
+    values.to("cuda")
+
+    def spent(pinned: bool) -> int:
+        before = host.now
+        (values.pin_memory() if pinned else values).to("cuda", non_blocking=pinned)
+        torch.cuda.synchronize()
+        return host.now - before
+
+    plain, fresh, again = spent(False), spent(True), spent(True)
+    assert fresh > again + 8_000_000
+    assert plain < again < 2 * plain
+
+
+MAKING: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    lambda x: torch.empty_like(x, device="cpu", pin_memory=True),
+    lambda x: torch.zeros_like(x, device="cpu", pin_memory=True),
+    lambda x: torch.ones_like(x, device=torch.device("cpu"), pin_memory=True),
+    lambda x: torch.full_like(x, 3.0, device="cpu", pin_memory=True),
+    lambda x: torch.rand_like(x, device="cpu", pin_memory=True),
+    lambda x: x.new_empty((2, 3), device="cpu", pin_memory=True),
+    lambda x: x.new_zeros((2, 3), device="cpu", pin_memory=True),
+    lambda x: torch.empty_strided(x.size(), x.stride(), device="cpu", pin_memory=True),
+    lambda x: torch.empty_like(x.cpu(), pin_memory=True),
+    lambda x: x.cpu().new_full((2, 3), 1.0, pin_memory=True),
+]
+
+
+@pytest.mark.parametrize("make", MAKING)
+def test_factories_make_pinned_buffers_like_gpu_tensors(make: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = torch.ones(2, 3, device="cuda")
+    made = make(x)
+    assert (made.device.type, made.shape, made.is_pinned()) == ("cpu", (2, 3), True)
+    made.copy_(x, non_blocking=True)
+    torch.cuda.synchronize()
+    assert made.sum() == 6
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: torch.empty_like(x, pin_memory=True),
+        lambda x: torch.empty_like(x, device="cuda", pin_memory=True),
+        lambda x: x.new_empty(2, pin_memory=True),
+    ],
+)
+def test_gpu_memory_cannot_be_pinned(make: Callable[[torch.Tensor], Any]) -> None:
+    with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
+        make(torch.ones(2, device="cuda"))

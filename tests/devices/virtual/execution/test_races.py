@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -11,15 +12,19 @@ import torch
 from gpututor.devices.recorder import Recorder
 from gpututor.trace.events import Kind
 from tests.support.threads import started
-from tests.support.virtual_gpus import traced
+from tests.support.virtual_gpus import names_of, traced
 
 Program = Callable[[Any], None]
+Racing = Callable[[Any, bool], None]
+"""A program with a second stream, and True if the program waits where it must."""
 
 
-def hazards_of(program: Program, gpus: int = 1) -> list[tuple[str, int | None, int | None]]:
-    """Return name, line and the other access's line of each hazard, relative to the program's first line."""
+def hazards_of(
+    program: Program, gpus: int = 1, code: CodeType | None = None
+) -> list[tuple[str, int | None, int | None]]:
+    """Return name, line and the other access's line of each hazard, relative to the first line of the code."""
     events = traced(lambda: program(torch.cuda.Stream()), file=__file__, gpus=gpus)
-    first = program.__code__.co_firstlineno
+    first = (code or program.__code__).co_firstlineno
 
     def line(index: int) -> int | None:
         number = events[index].line if index >= 0 else None
@@ -32,168 +37,117 @@ def big() -> torch.Tensor:
     return torch.randn(64, 64, device="cuda")
 
 
-def reads_too_early(side: Any) -> None:
-    x = big().relu()
+def summed_on(side: Any, x: torch.Tensor, waits: bool) -> None:
+    """Read `x` on another stream; wait for it there if `waits`."""
+    side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         x.sum()
+    if waits:
+        torch.cuda.current_stream().wait_stream(side)
 
 
-def reads_after_an_event_that_came_too_early(side: Any) -> None:
+def reads_after_an_event_that_came_too_early(side: Any, waits: bool) -> None:
     x = big()
     done = torch.cuda.Event()
     done.record()
     x.relu_()
+    if waits:
+        done.record()
     with torch.cuda.stream(side):
         side.wait_event(done)
         x.sum()
     side.synchronize()
 
 
-def writes_while_another_reads(side: Any) -> None:
+def writes_while_another_reads(side: Any, waits: bool) -> None:
     x = big()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        x.sum()
+    summed_on(side, x, waits)
     x.zero_()
     side.synchronize()
 
 
-def writes_after_the_other_has_read(side: Any) -> None:
-    x = big()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        x.sum()
-    torch.cuda.current_stream().wait_stream(side)
-    x.zero_()
-
-
-def both_write(side: Any) -> None:
+def both_write(side: Any, waits: bool) -> None:
     x = torch.empty(64, device="cuda")
     with torch.cuda.stream(side):
         x.fill_(1)
+    if waits:
+        torch.cuda.current_stream().wait_stream(side)
     x.fill_(2)
     side.synchronize()
 
 
-def both_write_in_order(side: Any) -> None:
-    x = torch.empty(64, device="cuda")
-    with torch.cuda.stream(side):
-        x.fill_(1)
-    torch.cuda.current_stream().wait_stream(side)
-    x.fill_(2)
-
-
-def writes_to_a_view_of_what_another_reads(side: Any) -> None:
+def writes_to_a_view_of_what_another_reads(side: Any, waits: bool) -> None:
     x = big()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        x.sum()
+    summed_on(side, x, waits)
     x[0].mul_(2)
     side.synchronize()
 
 
-def writes_by_out(side: Any) -> None:
+def writes_by_out(side: Any, waits: bool) -> None:
     x = big()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        x.sum()
+    summed_on(side, x, waits)
     torch.add(1, torch.ones((64, 64), device="cuda"), out=x)
     side.synchronize()
 
 
-def uses_a_copy_too_early(side: Any) -> None:
+def uses_a_copy_too_early(side: Any, waits: bool) -> None:
     host = torch.ones(64).pin_memory()
     with torch.cuda.stream(side):
         x = host.to("cuda", non_blocking=True)
-    x.sum()
-    side.synchronize()
-
-
-def uses_a_copy_in_its_time(side: Any) -> None:
-    host = torch.ones(64).pin_memory()
-    with torch.cuda.stream(side):
-        x = host.to("cuda", non_blocking=True)
-    torch.cuda.current_stream().wait_stream(side)
+    if waits:
+        torch.cuda.current_stream().wait_stream(side)
     x.sum()
     torch.cuda.synchronize()
 
 
-def frees_what_another_uses(side: Any) -> None:
+def frees_what_another_uses(side: Any, waits: bool) -> None:
     x = big()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        x.sum()
-    del x
-    side.synchronize()
-
-
-def frees_with_record_stream(side: Any) -> None:
-    x = big()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        x.sum()
+    summed_on(side, x, False)
+    if waits:
         x.record_stream(side)
     del x
     side.synchronize()
 
 
-def reads_on_the_host_too_early(side: Any) -> None:
+def reads_on_the_host_too_early(side: Any, waits: bool) -> None:
     host = big().to("cpu", non_blocking=True)
+    if waits:
+        torch.cuda.synchronize()
     host.sum()
 
 
-def refills_a_buffer_too_early(side: Any) -> None:
+def refills_a_buffer_too_early(side: Any, waits: bool) -> None:
     host = torch.ones(64).pin_memory()
     host.to("cuda", non_blocking=True)
+    host.sum()  # to read the source of a copy is no race
+    if waits:
+        torch.cuda.current_stream().record_event().synchronize()
     host.zero_()
 
 
-def refills_a_buffer_after_an_event(side: Any) -> None:
-    host = torch.ones(64).pin_memory()
-    host.to("cuda", non_blocking=True)
-    done = torch.cuda.current_stream().record_event()
-    done.synchronize()
-    host.zero_()
-
-
-def reads_the_source_of_a_copy(side: Any) -> None:
-    host = torch.ones(64).pin_memory()
-    host.to("cuda", non_blocking=True)
-    host.sum()
-
-
-RACES: list[tuple[Program, str, int, int]] = [
-    (reads_too_early, "read after write", 3, 1),
-    (reads_after_an_event_that_came_too_early, "read after write", 7, 4),
-    (writes_while_another_reads, "write after read", 5, 4),
-    (both_write, "write after write", 4, 3),
-    (writes_to_a_view_of_what_another_reads, "write after read", 5, 4),
-    (writes_by_out, "write after read", 5, 4),
-    (uses_a_copy_too_early, "read after write", 4, 3),
-    (frees_what_another_uses, "freed in use", 5, 4),
-    (reads_on_the_host_too_early, "host read during copy", 2, 1),
-    (refills_a_buffer_too_early, "host write during copy", 3, 2),
+SUM = summed_on.__code__.co_firstlineno + 4
+RACES: list[tuple[Racing, str, int, int]] = [
+    (reads_after_an_event_that_came_too_early, "read after write", 9, 4),
+    (writes_while_another_reads, "write after read", 3, -1),
+    (both_write, "write after write", 6, 3),
+    (writes_to_a_view_of_what_another_reads, "write after read", 3, -1),
+    (writes_by_out, "write after read", 3, -1),
+    (uses_a_copy_too_early, "read after write", 6, 3),
+    (frees_what_another_uses, "freed in use", 5, -1),
+    (reads_on_the_host_too_early, "host read during copy", 4, 1),
+    (refills_a_buffer_too_early, "host write during copy", 6, 2),
 ]
+"""Programs, their hazards, and the lines of both accesses: the other is -1 for that of `summed_on`."""
 
 
 @pytest.mark.parametrize(("program", "name", "line", "partner"), RACES, ids=[case[0].__name__ for case in RACES])
-def test_a_race_is_an_event_with_both_lines(program: Program, name: str, line: int, partner: int) -> None:
-    assert (name, line, partner) in hazards_of(program)
-
-
-IN_ORDER = [
-    writes_after_the_other_has_read,
-    both_write_in_order,
-    uses_a_copy_in_its_time,
-    frees_with_record_stream,
-    refills_a_buffer_after_an_event,
-    reads_the_source_of_a_copy,
-]
-
-
-@pytest.mark.parametrize("program", IN_ORDER, ids=[case.__name__ for case in IN_ORDER])
-def test_correct_programs_have_no_race(program: Program) -> None:
-    assert hazards_of(program) == []
+def test_a_race_is_an_event_with_both_lines_and_waiting_avoids_it(
+    program: Racing, name: str, line: int, partner: int
+) -> None:
+    code: CodeType = program.__code__
+    other = partner if partner >= 0 else SUM - code.co_firstlineno
+    assert (name, line, other) in hazards_of(lambda side: program(side, False), code=code)
+    assert hazards_of(lambda side: program(side, True)) == []
 
 
 WAITS: dict[str, Callable[[Any, torch.Tensor], Any]] = {
@@ -206,14 +160,16 @@ WAITS: dict[str, Callable[[Any, torch.Tensor], Any]] = {
 
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
 def test_a_read_after_a_wait_is_no_race(wait: Callable[[Any, torch.Tensor], Any]) -> None:
-    def program(side: Any) -> None:
+    def program(side: Any, waits: bool = True) -> None:
         x = big().relu()
-        wait(side, x)
+        if waits:
+            wait(side, x)
         with torch.cuda.stream(side):
             x.sum()
         side.synchronize()
 
     assert hazards_of(program) == []
+    assert hazards_of(lambda side: program(side, False), code=program.__code__) == [("read after write", 5, 1)]
 
 
 def test_copies_between_gpus_are_in_order_with_both_streams() -> None:
@@ -367,8 +323,13 @@ def test_two_streams_that_copy_through_a_buffer_race(in_order: bool) -> None:
     assert names_of_hazards(program) == ([] if in_order else ["read after write"])
 
 
-def concurrent_replays(recorder: Recorder, *, shared: bool, waits: bool) -> list[str]:
-    """Replay two graphs with temporary memory on two streams; return the hazards."""
+@pytest.mark.parametrize(
+    ("shared", "waits", "hazards"),
+    [(True, False, ["graphs share a pool"]), (False, False, []), (True, True, [])],
+)
+def test_graphs_with_one_pool_at_the_same_time_are_a_hazard(
+    recorder: Recorder, shared: bool, waits: bool, hazards: list[str]
+) -> None:
     x = torch.ones(1 << 20, device="cuda")
     pool = torch.cuda.graph_pool_handle() if shared else None
     graphs, kept = [torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()], []
@@ -383,16 +344,4 @@ def concurrent_replays(recorder: Recorder, *, shared: bool, waits: bool) -> list
     with torch.cuda.stream(side):
         graphs[1].replay()
     torch.cuda.synchronize()
-    return [event.name for event in recorder.complete() if event.kind is Kind.HAZARD]
-
-
-def test_graphs_with_one_pool_at_the_same_time_are_a_hazard(recorder: Recorder) -> None:
-    assert concurrent_replays(recorder, shared=True, waits=False) == ["graphs share a pool"]
-
-
-def test_graphs_with_pools_of_their_own_may_overlap(recorder: Recorder) -> None:
-    assert concurrent_replays(recorder, shared=False, waits=False) == []
-
-
-def test_graphs_with_one_pool_may_follow_each_other(recorder: Recorder) -> None:
-    assert concurrent_replays(recorder, shared=True, waits=True) == []
+    assert names_of(recorder.complete(), Kind.HAZARD) == hazards

@@ -163,7 +163,7 @@ def test_traces_survive_serialization(recorder: Recorder) -> None:
 
 
 def test_work_on_the_cpu_is_recorded_as_the_cpus() -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, recorder=recorder):
+    with virtual_gpu(1, recorder=Recorder()) as machine:
         torch.ones(2).add(1).view(2, 1)
-    assert [(event.name, event.device) for event in recorder.trace] == [("aten::ones", "cpu"), ("aten::add", "cpu")]
+    trace = machine.recorder.trace
+    assert [(event.name, event.device) for event in trace] == [("aten::ones", "cpu"), ("aten::add", "cpu")]

@@ -1,9 +1,10 @@
-"""The caching allocator: segments, blocks and the statistics of `torch.cuda.memory`."""
+"""The caching allocator: segments, blocks, pools, and the statistics of `torch.cuda.memory`."""
 
 from __future__ import annotations
 
 import gc
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.memory.allocator import Allocation, CachingAllocator
 from gpututor.devices.virtual.memory.pool import Block, Pool
+from gpututor.trace.events import Event, Kind
 from tests.support.threads import started
+from tests.support.virtual_gpus import names_of, traced
 
 MIB = 1 << 20
 
@@ -205,7 +208,7 @@ def test_a_garbage_collection_during_an_allocation_is_safe() -> None:
     _check_all_free(memory)
 
 
-def test_a_graded_call_does_not_reset_peak_statistics(two_gpus: VirtualMachine) -> None:
+def test_a_graded_call_has_figures_of_its_own_and_resets_none(two_gpus: VirtualMachine) -> None:
     memory = two_gpus.gpus[0].memory
     torch.empty(4 * MIB, dtype=torch.uint8, device="cuda")
     memory.begin_peaks()
@@ -215,6 +218,21 @@ def test_a_graded_call_does_not_reset_peak_statistics(two_gpus: VirtualMachine) 
     torch.cuda.reset_peak_memory_stats()
     torch.empty(2 * MIB, dtype=torch.uint8, device="cuda")
     assert memory.peak_of_call == torch.cuda.max_memory_allocated() == 2 * MIB
+    torch.cuda.empty_cache()
+    before = torch.empty(40 * MIB, dtype=torch.uint8, device="cuda")
+    del before
+    memory.begin_peaks()
+    held = torch.empty(16 * MIB, dtype=torch.uint8, device="cuda")
+    torch.empty(60 * MIB, dtype=torch.uint8, device="cuda")
+    assert memory.segments_of_call() == {
+        "reserved": 100 * MIB,
+        "reserved_peak": 100 * MIB,
+        "largest_free": 60 * MIB,
+    }
+    torch.cuda.empty_cache()
+    memory.begin_peaks()
+    assert memory.segments_of_call() == {"reserved": 40 * MIB, "reserved_peak": 40 * MIB, "largest_free": 24 * MIB}
+    del held
 
 
 def test_an_invalid_index_raises_the_allocators_error(two_gpus: VirtualMachine) -> None:
@@ -253,19 +271,150 @@ def test_without_gpus_statistics_are_those_of_a_cuda_build() -> None:
         assert torch.get_device_module() is torch.cpu
 
 
-def test_a_graded_call_knows_its_segments_and_the_largest_free_block(two_gpus: VirtualMachine) -> None:
-    memory = two_gpus.gpus[0].memory
-    before = torch.empty(40 * MIB, dtype=torch.uint8, device="cuda")
-    del before
-    memory.begin_peaks()
-    held = torch.empty(16 * MIB, dtype=torch.uint8, device="cuda")
-    torch.empty(60 * MIB, dtype=torch.uint8, device="cuda")
-    assert memory.segments_of_call() == {
-        "reserved": 100 * MIB,
-        "reserved_peak": 100 * MIB,
-        "largest_free": 60 * MIB,
-    }
+def _large() -> torch.Tensor:
+    return torch.empty(4 * MIB, dtype=torch.uint8, device="cuda")
+
+
+def _block(tensor: Any) -> Any:
+    return tensor.untyped_storage()._block
+
+
+def test_memory_of_a_pool_is_apart_and_is_reused_in_it(two_gpus: VirtualMachine) -> None:
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        inside = _large()
+    outside = _large()
+    assert torch.cuda.memory_reserved() == 40 * MIB
+    (segment,) = pool.snapshot()
+    assert segment["segment_pool_id"] == pool.id
+    assert segment["address"] <= _block(inside).address < segment["address"] + segment["total_size"]
+    place = _block(inside).address
+    del inside, outside
+    assert _block(_large()).address != place
+    with torch.cuda.use_mem_pool(pool):
+        assert _block(_large()).address == place
+
+
+def test_pools_nest_and_the_inner_one_is_used(two_gpus: VirtualMachine) -> None:
+    outer, inner = torch.cuda.MemPool(), torch.cuda.MemPool()
+    assert outer.id != inner.id
+    with torch.cuda.use_mem_pool(outer):
+        with torch.cuda.use_mem_pool(inner):
+            first = _large()
+        assert outer.snapshot() == []
+        second = _large()
+    assert [len(pool.snapshot()) for pool in (outer, inner)] == [1, 1]
+    assert first.device == second.device
+
+
+def test_a_pool_counts_its_users_and_frees_idle_segments(two_gpus: VirtualMachine) -> None:
+    pool = torch.cuda.MemPool()
+    assert pool.use_count() == 1
+    with torch.cuda.use_mem_pool(pool):
+        assert pool.use_count() == 2
+        kept = _large()
+    assert pool.use_count() == 1
+    del pool
+    gc.collect()
+    assert torch.cuda.memory_reserved() == 20 * MIB
+    del kept
     torch.cuda.empty_cache()
-    memory.begin_peaks()
-    assert memory.segments_of_call() == {"reserved": 40 * MIB, "reserved_peak": 40 * MIB, "largest_free": 24 * MIB}
-    del held
+    assert torch.cuda.memory_reserved() == 0
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        _large()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() == 20 * MIB
+    del pool
+    gc.collect()
+    assert torch.cuda.memory_reserved() == 0
+
+
+def test_other_threads_and_backward_passes_do_not_use_the_pool(two_gpus: VirtualMachine) -> None:
+    pool = torch.cuda.MemPool()
+    weight = torch.ones(MIB, device="cuda", requires_grad=True)
+    loss, seed = weight.square().sum(), torch.ones((), device="cuda")
+    kept: list[torch.Tensor] = []
+    with torch.cuda.use_mem_pool(pool):
+        started(lambda: kept.append(_large())).join()
+        loss.backward(seed)
+        assert pool.snapshot() == []
+
+
+def test_a_graph_takes_its_memory_from_the_pool(two_gpus: VirtualMachine) -> None:
+    pool = torch.cuda.MemPool()
+    graph = torch.cuda.CUDAGraph()
+    x = torch.ones(4, device="cuda")
+    with torch.cuda.graph(graph, pool=pool.id):  # type: ignore[arg-type]
+        y = x + 1
+    assert graph.pool() == pool.id
+    assert len(pool.snapshot()) == 1
+    graph.replay()
+    assert y.tolist() == [2.0] * 4
+
+
+@pytest.mark.parametrize("options", [{"use_on_oom": True}, {"no_split": True}, {"allocator": object()}])
+def test_other_kinds_of_pools_are_refused_by_name(two_gpus: VirtualMachine, options: dict[str, object]) -> None:
+    with pytest.raises(NotImplementedError, match=next(iter(options))):
+        torch.cuda.MemPool(**options)  # type: ignore[arg-type]
+
+
+def block_of(tensor: Any) -> Allocation:
+    block = tensor._block
+    assert isinstance(block, Allocation)
+    return block
+
+
+def streams(events: list[Event], kind: Kind) -> list[tuple[str, int]]:
+    return [(event.device, event.stream) for event in events if event.kind is kind]
+
+
+def test_each_thread_records_its_own_last_writer() -> None:
+    with virtual_gpu(1, "A100") as machine:
+        memory = machine.gpus[0].memory
+        x = torch.ones(64, device="cuda").relu()
+        mine = memory.of_thread.writer
+        results: list[Any] = []
+
+        def other() -> None:
+            results.append(memory.of_thread.writer)
+            with torch.cuda.stream(torch.cuda.Stream()):
+                results.append(block_of(torch.ones(64, device="cuda")).home)
+
+        started(other).join()
+        assert results[0] is None
+        assert results[1] != 0
+        assert mine is not None
+        assert memory.of_thread.writer is mine
+        assert block_of(x).written is mine
+
+
+def test_a_peer_copys_result_belongs_to_the_targets_stream() -> None:
+    def program() -> None:
+        side = torch.cuda.Stream("cuda:1")
+        x = torch.ones(64, device="cuda:0")
+        with torch.cuda.stream(side):
+            y = x.to("cuda:1")
+            y.relu_()
+            del y
+
+    events = traced(program, gpus=2)
+    assert names_of(events, Kind.HAZARD) == []
+    there = [stream for device, stream in streams(events, Kind.ALLOCATE) if device == "cuda:1"]
+    assert there
+    assert 0 not in there
+    assert [stream for device, stream in streams(events, Kind.FREE) if device == "cuda:1"] == there
+
+
+def test_freed_blocks_return_to_their_allocating_stream() -> None:
+    def program() -> None:
+        x = torch.ones(64, device="cuda")
+        with torch.cuda.stream(torch.cuda.Stream()):
+            y = torch.ones(64, device="cuda")
+        del y, x
+
+    events = traced(program)
+    allocated = [stream for _, stream in streams(events, Kind.ALLOCATE)]
+    assert sorted(allocated) == sorted(stream for _, stream in streams(events, Kind.FREE))
+    assert allocated[0] == 0
+    assert allocated[1] != 0

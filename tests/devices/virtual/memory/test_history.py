@@ -48,7 +48,7 @@ def test_each_event_of_a_tensors_life_is_recorded_with_its_line() -> None:
     assert times == sorted(times)
 
 
-def test_live_blocks_of_a_snapshot_have_the_stack_that_allocated_them() -> None:
+def test_snapshots_have_the_stack_of_live_blocks_and_of_failures() -> None:
     cuda_memory._record_memory_history("state")
     x = grown()
     snapshot = cuda_memory._snapshot()
@@ -57,9 +57,7 @@ def test_live_blocks_of_a_snapshot_have_the_stack_that_allocated_them() -> None:
     block = next(block for block in segment["blocks"] if block["state"] == "active_allocated")
     assert block["requested_size"] == x.numel() * x.element_size()
     assert block["frames"][0]["name"] == "grown"
-
-
-def test_out_of_memory_is_an_event_with_the_free_memory() -> None:
+    cuda_memory._record_memory_history(None)
     cuda_memory._record_memory_history()
     with pytest.raises(torch.cuda.OutOfMemoryError):
         torch.zeros(100 * MIB, device="cuda")

@@ -107,9 +107,10 @@ def test_an_expandable_segment_grows_by_pages() -> None:
         del first, second, small
 
 
-def test_an_expandable_segment_gives_back_whole_pages_between_tensors() -> None:
+def test_an_expandable_segment_gives_back_whole_pages_which_the_history_names() -> None:
     with virtual_gpu():
         torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
+        torch.cuda.memory._record_memory_history()
         first, middle, last = (torch.empty(size * MIB, dtype=torch.uint8, device="cuda") for size in (10, 60, 10))
         del middle
         torch.cuda.empty_cache()
@@ -121,6 +122,10 @@ def test_an_expandable_segment_gives_back_whole_pages_between_tensors() -> None:
         del first, middle, last
         torch.cuda.empty_cache()
         assert torch.cuda.memory_reserved() == 0
+        (trace,) = torch.cuda.memory._snapshot()["device_traces"]
+    pages = [(entry["action"], entry["size"] // MIB) for entry in trace if entry["action"].startswith("segment")]
+    there, back = "segment_map", "segment_unmap"
+    assert pages == [(there, 20), (there, 60), (back, 40), (there, 40), (back, 80)]
 
 
 @pytest.mark.parametrize(("text", "fits"), [("", False), ("expandable_segments:True", True)])
@@ -137,15 +142,3 @@ def test_expandable_segments_do_not_fragment_memory(text: str, fits: bool) -> No
             assert torch.cuda.memory_reserved() == 40 * MIB
         assert (large is not None) is fits
         del kept
-
-
-def test_the_history_names_pages() -> None:
-    with virtual_gpu():
-        torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
-        torch.cuda.memory._record_memory_history()
-        torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")
-        torch.cuda.empty_cache()
-        (trace,) = torch.cuda.memory._snapshot()["device_traces"]
-        torch.cuda.memory._record_memory_history(enabled=None)
-    pages = [(entry["action"], entry["size"]) for entry in trace if entry["action"].startswith("segment")]
-    assert pages == [("segment_map", 40 * MIB), ("segment_unmap", 40 * MIB)]

@@ -222,14 +222,6 @@ def test_an_operator_computes_in_the_dtype_of_its_list(
         assert _dtypes(call(_make(given))) == {given}
 
 
-def test_an_explicit_dtype_argument_is_kept(two_gpus: VirtualMachine) -> None:
-    x = torch.ones(3, 2, device="cuda", dtype=torch.float16)
-    with torch.autocast("cuda"):
-        assert torch.softmax(x, 1, dtype=torch.float16).dtype is torch.float16
-        assert x.sum(dtype=torch.float64).dtype is torch.float64
-        assert x.double().sum().dtype is torch.float64
-
-
 @pytest.mark.parametrize("name", WIDEST)
 def test_promoting_operators_use_the_widest_dtype(two_gpus: VirtualMachine, name: str) -> None:
     wide = torch.rand(2, 3, device="cuda")
@@ -241,13 +233,10 @@ def test_promoting_operators_use_the_widest_dtype(two_gpus: VirtualMachine, name
         assert _dtypes(call(narrow, wide)) == {torch.float32}
 
 
-def test_promoting_operators_reject_other_dtypes(two_gpus: VirtualMachine) -> None:
+def test_other_dtypes_and_binary_cross_entropy_are_refused_in_cudas_words(two_gpus: VirtualMachine) -> None:
     x = torch.ones(3, device="cuda", dtype=torch.bfloat16)
     with torch.autocast("cuda"), pytest.raises(RuntimeError, match="Unexpected floating ScalarType in at::autocast"):
         torch.dot(x, x)
-
-
-def test_binary_cross_entropy_is_refused_in_cudas_words(two_gpus: VirtualMachine) -> None:
     x = torch.full((3,), 0.5, device="cuda")
     with torch.autocast("cuda"), pytest.raises(RuntimeError, match="unsafe to autocast") as caught:
         nn.BCELoss()(x, x)
@@ -255,7 +244,7 @@ def test_binary_cross_entropy_is_refused_in_cudas_words(two_gpus: VirtualMachine
     assert nn.BCELoss()(x, x).dtype is torch.float32
 
 
-def test_other_operators_and_other_dtypes_are_left_alone(two_gpus: VirtualMachine) -> None:
+def test_dtypes_outside_the_lists_are_left_alone(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, 2, device="cuda")
     with torch.autocast("cuda"):
         assert (x + x.half()).dtype is torch.float32
@@ -263,6 +252,11 @@ def test_other_operators_and_other_dtypes_are_left_alone(two_gpus: VirtualMachin
         assert (x.double() @ x.double()).dtype is torch.float64
         assert torch.relu(x).dtype is torch.float32
         assert x.int().sum().dtype is torch.int64
+    x = torch.ones(3, 2, device="cuda", dtype=torch.float16)
+    with torch.autocast("cuda"):
+        assert torch.softmax(x, 1, dtype=torch.float16).dtype is torch.float16
+        assert x.sum(dtype=torch.float64).dtype is torch.float64
+        assert x.double().sum().dtype is torch.float64
 
 
 def test_cpu_tensors_are_untouched_by_cudas_autocast_and_device_tensors_by_the_cpus(two_gpus: VirtualMachine) -> None:
@@ -278,7 +272,7 @@ def test_cpu_tensors_are_untouched_by_cudas_autocast_and_device_tensors_by_the_c
         assert (on_gpu @ on_gpu).dtype is torch.float16
 
 
-def test_autocast_can_be_disabled_and_queried_inside(two_gpus: VirtualMachine) -> None:
+def test_autocast_is_a_block_or_a_decorator_and_can_be_disabled_inside(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, 2, device="cuda")
     assert not torch.is_autocast_enabled("cuda")
     with torch.amp.autocast("cuda", dtype=torch.bfloat16):
@@ -290,22 +284,16 @@ def test_autocast_can_be_disabled_and_queried_inside(two_gpus: VirtualMachine) -
         assert (x @ x).dtype is torch.bfloat16
     assert torch.get_autocast_dtype("cuda") is torch.float16
     assert (x @ x).dtype is torch.float32
-
-
-def test_the_deprecated_spelling_works_and_warns(two_gpus: VirtualMachine) -> None:
-    x = torch.ones(2, 2, device="cuda")
     with pytest.warns(FutureWarning, match="`torch.cuda.amp.autocast"):
         region = torch.cuda.amp.autocast(dtype=torch.bfloat16)
     with region:
         assert (x @ x).dtype is torch.bfloat16
 
-
-def test_autocast_decorates_functions(two_gpus: VirtualMachine) -> None:
     @torch.autocast("cuda")  # type: ignore[untyped-decorator]
     def product(x: torch.Tensor) -> torch.Tensor:
         return x @ x
 
-    assert product(torch.ones(2, 2, device="cuda")).dtype is torch.float16
+    assert product(x).dtype is torch.float16
 
 
 def test_casts_are_part_of_the_graph_and_gradients_have_the_weights_dtype(two_gpus: VirtualMachine) -> None:

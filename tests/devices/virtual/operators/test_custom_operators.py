@@ -15,6 +15,7 @@ from torch.library import Library, custom_op
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.trace.events import Kind
+from tests.support.virtual_gpus import gradient
 
 Body = Callable[..., Any]
 
@@ -58,12 +59,11 @@ def test_an_operator_that_was_registered_before_the_gpu_is_on_is_seen_too() -> N
         return x @ x
 
     operator = custom_op("test_custom::before", body, mutates_args=())
-    recorder = Recorder([__file__])
-    with virtual_gpu(recorder=recorder):
+    with virtual_gpu(recorder=Recorder([__file__])) as machine:
         x = torch.eye(2, device="cuda")
         assert operator(x).device.type == "cuda"
     assert places == [(torch.device("cuda:0"), True, torch.device("cuda:0"))]
-    assert _work(recorder)[(Kind.KERNEL, "aten::mm")] == 1
+    assert _work(machine.recorder)[(Kind.KERNEL, "aten::mm")] == 1
 
 
 @pytest.mark.parametrize("key", ["CUDA", "CompositeExplicitAutograd", "CompositeImplicitAutograd"])
@@ -140,8 +140,7 @@ def test_a_body_has_the_gradient_that_was_registered_and_no_other(two_gpus: Virt
     operator.register_autograd(backward, setup_context=setup)
     operator.register_fake(torch.empty_like)
     operator(x).sum().backward()
-    assert x.grad is not None
-    assert x.grad.tolist() == [10, 10]
+    assert gradient(x).tolist() == [10, 10]
     assert set(places) == {torch.device("cuda:0")}
 
 

@@ -104,13 +104,10 @@ def test_results_go_to_out_and_in_place() -> None:
     assert torch.equal(z, out)
 
 
-def test_softmax_in_a_wider_dtype_is_not_rounded() -> None:
+def test_wider_and_mixed_dtypes_are_not_rounded() -> None:
     x = torch.randn(4, 100).half()
     got = F.log_softmax(x.cuda(), 1, dtype=torch.float32)
     torch.testing.assert_close(got.cpu(), F.log_softmax(x.float(), 1))
-
-
-def test_types_that_are_mixed_keep_theirs() -> None:
     x, weight = torch.rand(8, 3).cuda().half(), torch.ones(3, device="cuda")
     out, mean, _ = torch.native_batch_norm(x, weight, weight, None, None, True, 0.1, 1e-5)
     assert (out.dtype, mean.dtype) == (torch.float16, torch.float32)

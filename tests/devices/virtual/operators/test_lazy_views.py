@@ -58,12 +58,6 @@ def test_is_conj_and_is_neg_match_cuda() -> None:
     assert not view.clone().is_conj()
 
 
-def test_writing_to_a_conjugates_imaginary_part_changes_its_base() -> None:
-    base = _tensor()
-    base.conj().imag.fill_(5.0)
-    assert base.tolist() == [1 - 5j, 3 - 5j]
-
-
 def test_the_conjugate_transpose_multiplies_and_writes() -> None:
     matrix = torch.randn(3, 2, dtype=torch.complex64)
     other = torch.randn(3, 4, dtype=torch.complex64)
@@ -74,11 +68,14 @@ def test_the_conjugate_transpose_multiplies_and_writes() -> None:
     assert moved[1, 0].item() == -1j
 
 
-def test_only_a_resolved_conjugate_is_viewed_as_real() -> None:
+def test_only_a_resolved_conjugate_is_viewed_as_real_numbers() -> None:
     view = _tensor().conj()
     with pytest.raises(RuntimeError, match="view_as_real doesn't work on unresolved conjugated tensors"):
         torch.view_as_real(view)
     assert torch.view_as_real(view.resolve_conj()).tolist() == [[1.0, -2.0], [3.0, 1.0]]
+    base = _tensor()
+    base.conj().imag.fill_(5.0)
+    assert base.tolist() == [1 - 5j, 3 - 5j]
 
 
 def test_conjugates_are_printed_copied_and_moved_with_their_values() -> None:
@@ -115,16 +112,13 @@ def test_a_file_keeps_the_bits_and_the_shared_memory(where: str) -> None:
     assert read["base"][0].item() == -1j
 
 
-def test_out_and_foreach_take_conjugates() -> None:
+def test_out_foreach_and_composite_overloads_take_conjugates() -> None:
     base = _tensor()
     torch.add(base.clone(), 1, out=base.conj())
     assert base.tolist() == [2 - 2j, 4 + 1j]
     assert torch._foreach_add([base.conj()], 1j)[0].tolist() == [2 + 3j, 4 + 0j]
     with pytest.raises(RuntimeError, match="doesn't currently support mutable TensorLists with conjugate inputs"):
         torch._foreach_add_([base.conj()], 1j)
-
-
-def test_composite_overloads_resolve_conjugates() -> None:
     view = _tensor().conj()
     ones = torch.ones(2, dtype=torch.complex64, device="cuda")
     assert torch.ops.aten.vdot.default(view, ones).item() == sum(VALUES)

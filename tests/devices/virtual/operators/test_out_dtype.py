@@ -92,14 +92,15 @@ def test_autograd_does_not_support_out_dtype(product: Product) -> None:
 
 
 def test_out_dtype_is_a_tensor_core_product_with_larger_output() -> None:
-    recorder = Recorder([__file__])
-    with virtual_gpu(1, "A100", recorder=recorder):
+    with virtual_gpu(1, "A100", recorder=Recorder([__file__])) as machine:
         half = torch.ones(512, 512, dtype=torch.float16, device="cuda")
         wide = half.float()
         torch.cuda.synchronize()
         for product in PRODUCTS:
             product(half, half), product(half, half, out_dtype=F32), product(wide, wide)
-    kernels = [event for event in recorder.complete() if event.kind is Kind.KERNEL and event.name.endswith("mm")]
+    kernels = [
+        event for event in machine.recorder.complete() if event.kind is Kind.KERNEL and event.name.endswith("mm")
+    ]
     assert len(kernels) == 12
     for narrow, mixed, single in zip(*[iter(kernels)] * 3, strict=True):
         assert narrow.name == mixed.name == single.name

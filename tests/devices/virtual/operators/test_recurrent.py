@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.trace.events import Kind
+from tests.support.virtual_gpus import captured, gradient
 
 
 def _kernels(recorder: Recorder) -> list[str]:
@@ -28,10 +29,11 @@ def test_a_training_step_is_one_operator_each_way(recorder: Recorder, layer: str
     assert not {"aten::addmm", "aten::mm", "aten::sigmoid", "aten::tanh"} & set(names)
 
 
-def test_layers_without_cudnn_are_composed_of_other_operators(recorder: Recorder) -> None:
+def test_layers_without_cudnn_or_on_the_cpu_are_composed_of_other_operators(recorder: Recorder) -> None:
     layer, x = nn.GRU(3, 4, device="cuda"), torch.ones(5, 2, 3, device="cuda")
     with torch.backends.cudnn.flags(enabled=False):
         layer(x)
+    nn.LSTM(3, 4)(torch.ones(5, 2, 3))
     assert "aten::_cudnn_rnn" not in _kernels(recorder)
     assert "aten::addmm" in _kernels(recorder)
 
@@ -50,7 +52,7 @@ def test_training_saves_more_than_inference(two_gpus: VirtualMachine) -> None:
     assert len(results) == 2
 
 
-def test_gradients_of_gradients_are_refused_in_cudnns_words(two_gpus: VirtualMachine) -> None:
+def test_gradients_run_twice_but_have_no_gradients_of_their_own(two_gpus: VirtualMachine) -> None:
     layer, x = nn.LSTM(3, 4).cuda(), torch.ones(5, 2, 3, device="cuda", requires_grad=True)
     (gradient,) = torch.autograd.grad(layer(x)[0].sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="'_cudnn_rnn_backward' is not implemented"):
@@ -60,9 +62,6 @@ def test_gradients_of_gradients_are_refused_in_cudnns_words(two_gpus: VirtualMac
     (gradient,) = torch.autograd.grad(out, x, create_graph=True)
     gradient.sum().backward()
     assert x.grad is not None
-
-
-def test_a_retained_graph_is_used_twice(two_gpus: VirtualMachine) -> None:
     out = nn.GRU(3, 4).cuda()(torch.ones(5, 2, 3, device="cuda"))[0].sum()
     out.backward(retain_graph=True)
     out.backward()
@@ -95,11 +94,9 @@ def test_half_precision_rounds_once(two_gpus: VirtualMachine) -> None:
 
 def test_a_graph_with_a_recurrent_layer_is_replayed_on_new_values(two_gpus: VirtualMachine) -> None:
     layer, x = nn.GRU(3, 4).cuda(), torch.zeros(5, 2, 3, device="cuda")
-    graph = torch.cuda.CUDAGraph()
     with torch.no_grad():
         layer(x)
-        with torch.cuda.graph(graph):
-            out = layer(x)[0]
+        graph, (out, _) = captured(lambda: layer(x))
         x.copy_(torch.randn(5, 2, 3))
         graph.replay()
         torch.testing.assert_close(out, layer(x)[0])
@@ -122,11 +119,6 @@ def test_a_long_layer_takes_its_steps_one_after_another(values: bool) -> None:
         assert times[2] - times[1] == pytest.approx(2 * (times[1] - times[0]), rel=0.1)
 
 
-def test_no_operator_runs_for_a_layer_on_the_cpu(recorder: Recorder) -> None:
-    nn.LSTM(3, 4)(torch.ones(5, 2, 3))
-    assert "aten::_cudnn_rnn" not in _kernels(recorder)
-
-
 GPU = torch.device("cuda:0")
 
 
@@ -140,8 +132,7 @@ def test_ctc_loss_takes_targets_and_lengths_from_any_device(two_gpus: VirtualMac
     loss.backward()
     assert loss.device == GPU
     torch.testing.assert_close(loss.detach().cpu(), expected)
-    assert on_gpu.grad is not None
-    assert on_gpu.grad.device == GPU
+    assert gradient(on_gpu).device == GPU
 
 
 def test_packing_refuses_lengths_on_the_gpu_in_cudas_words(two_gpus: VirtualMachine) -> None:
@@ -153,13 +144,12 @@ def test_packing_refuses_lengths_on_the_gpu_in_cudas_words(two_gpus: VirtualMach
 
 @pytest.mark.parametrize("values", [True, False])
 def test_weights_on_the_device_are_copied_to_one_buffer(values: bool) -> None:
-    recorder = Recorder([__file__])
-    with virtual_gpu(1, recorder=recorder, values=values):
+    with virtual_gpu(1, recorder=Recorder([__file__]), values=values) as machine:
         layers = nn.LSTM(4, 8, 2, bidirectional=True)
         before = [weight.detach().clone() for weight in layers.parameters()]
         parameters = list(layers.parameters())
         layers.to("cuda")
-        assert sum(event.name == "aten::copy_" for event in recorder.trace) == len(before) == 16
+        assert sum(event.name == "aten::copy_" for event in machine.recorder.trace) == len(before) == 16
         assert len({weight.untyped_storage() for weight in layers.parameters()}) == 1
         assert torch.cuda.memory_allocated() == -(-sum(weight.nbytes for weight in before) // 512) * 512
         assert all(old is new for old, new in zip(parameters, layers.parameters(), strict=True))
@@ -170,19 +160,17 @@ def test_weights_on_the_device_are_copied_to_one_buffer(values: bool) -> None:
         assert layers.weight_ih_l0.grad is not None
 
 
-def test_weights_are_not_flattened_without_cudnn_or_in_bfloat16() -> None:
-    with virtual_gpu(1):
-        for layers in (nn.GRU(2, 3).to(torch.bfloat16).cuda(), nn.GRU(2, 3)):
-            with torch.backends.cudnn.flags(enabled=layers.weight_ih_l0.is_cuda):
-                assert len({weight.untyped_storage() for weight in layers.cuda().parameters()}) == 4
+def test_weights_are_not_flattened_without_cudnn_or_in_bfloat16(two_gpus: VirtualMachine) -> None:
+    for layers in (nn.GRU(2, 3).to(torch.bfloat16).cuda(), nn.GRU(2, 3)):
+        with torch.backends.cudnn.flags(enabled=layers.weight_ih_l0.is_cuda):
+            assert len({weight.untyped_storage() for weight in layers.cuda().parameters()}) == 4
 
 
-def test_a_copied_and_a_loaded_module_work(tmp_path: Path) -> None:
-    with virtual_gpu(1):
-        layers, x = nn.GRU(2, 3, device="cuda"), torch.ones(4, 1, 2, device="cuda")
-        expected = layers(x)[0]
-        assert torch.equal(copy.deepcopy(layers)(x)[0], expected)
-        torch.save(layers.state_dict(), tmp_path / "weights.pt")
-        other = nn.GRU(2, 3, device="cuda")
-        other.load_state_dict(torch.load(tmp_path / "weights.pt"))
-        assert torch.equal(other(x)[0], expected)
+def test_a_copied_and_a_loaded_module_work(two_gpus: VirtualMachine, tmp_path: Path) -> None:
+    layers, x = nn.GRU(2, 3, device="cuda"), torch.ones(4, 1, 2, device="cuda")
+    expected = layers(x)[0]
+    assert torch.equal(copy.deepcopy(layers)(x)[0], expected)
+    torch.save(layers.state_dict(), tmp_path / "weights.pt")
+    other = nn.GRU(2, 3, device="cuda")
+    other.load_state_dict(torch.load(tmp_path / "weights.pt"))
+    assert torch.equal(other(x)[0], expected)

@@ -1,18 +1,21 @@
-"""PyTorch's own operator samples on a virtual GPU, forward and backward, in three dtypes."""
+"""PyTorch's own samples of operators, and each kind of layer, on a virtual GPU, forward and backward."""
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
-from gpututor.devices.virtual import virtual_gpu
+from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.operator_facts import tables
 from tests.support import operator_samples as samples
-from tests.support.parameters import mostly_long
+from tests.support.layer_samples import LAYERS
+from tests.support.virtual_gpus import loss_of, tensors_in
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 
@@ -35,26 +38,19 @@ _UNSUPPORTED = {
     *("torch.ops.aten._flash_attention_forward", "torch.ops.aten._efficient_attention_forward"),
 }
 
-# Those of complex numbers that are tried at each run of the tests; and those that the CPU has for real ones only.
-# fmt: off
-_COMPLEX = frozenset({
-    "abs", "angle", "as_strided", "bmm", "conj", "conj_physical", "cumsum", "dot", "imag", "index_put", "mH", "matmul",
-    "mm", "mul", "real", "resolve_conj", "resolve_neg", "vdot", "view_as_complex", "view_as_real",
-})
-# fmt: on
 _REFUSED_COMPLEX = frozenset({"nanmean", "nansum"})
+"""The CPU has them for real numbers only."""
 
 
 def _supported(dtype: torch.dtype) -> list[Any]:
     return [op for op in samples.operators(dtype) if samples.name_of(op) not in _UNSUPPORTED]
 
 
-@pytest.mark.parametrize("dtype", mostly_long(DTYPES, [torch.float32]), ids=str)
-def test_sampled_operators_match_the_cpu(dtype: torch.dtype) -> None:
-    operators = _supported(dtype)
+def test_sampled_operators_match_the_cpu() -> None:
+    operators = _supported(torch.float32)
     drawn = random.Random(2).sample(operators, len(operators) // _EVERY)
     assert len(drawn) > 30
-    assert samples.faults(drawn, dtype, 2) == {}
+    assert samples.faults(drawn, torch.float32, 2) == {}
 
 
 @pytest.mark.long
@@ -66,22 +62,10 @@ def test_every_operator_matches_the_cpu(dtype: torch.dtype, part: int) -> None:
     assert samples.faults(operators, dtype, 4) == {}
 
 
-def _complex_operators() -> list[Any]:
-    return [op for op in _supported(torch.complex64) if samples.name_of(op) not in _REFUSED_COMPLEX]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("conjugated", [False, True], ids=["plain", "conjugated"])
-def test_sampled_complex_operators_accept_conjugate_views(conjugated: bool) -> None:
-    chosen = [op for op in _complex_operators() if op.name in _COMPLEX or op.name.startswith(("fft.", "linalg."))]
-    assert len(chosen) > 70
-    assert set(samples.faults(chosen, torch.complex64, 2, conjugated)) == ({"view_as_real"} if conjugated else set())
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("conjugated", [False, True], ids=["plain", "conjugated"])
 def test_every_complex_operator_accepts_conjugate_views(conjugated: bool) -> None:
-    operators = _complex_operators()
+    operators = [op for op in _supported(torch.complex64) if samples.name_of(op) not in _REFUSED_COMPLEX]
     assert len(operators) > 370
     # This operator refuses conjugate views on every device.
     assert set(samples.faults(operators, torch.complex64, 4, conjugated)) == ({"view_as_real"} if conjugated else set())
@@ -136,3 +120,60 @@ def test_an_unsupported_call_is_refused_by_name(name: str) -> None:
 def test_an_operator_without_a_cpu_kernel_is_refused_by_name() -> None:
     with virtual_gpu(), pytest.raises(NotImplementedError, match=r"torch\.ops\.aten\.cudnn_affine_grid_generator"):
         torch.ops.aten.cudnn_affine_grid_generator(torch.zeros(1, 2, 3, device="cuda"), 1, 1, 2, 2)
+
+
+GPU = torch.device("cuda:0")
+
+
+def _inputs(values: tuple[Any, ...], device: str) -> list[torch.Tensor]:
+    moved = [tensor.to(device) if device != "cpu" else tensor.clone() for tensor in values]
+    return [tensor.detach().requires_grad_(tensor.is_floating_point()) for tensor in moved]
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_layer_gives_the_cpus_results_and_gradients(two_gpus: VirtualMachine, kind: str, training: bool) -> None:
+    on_host, values = LAYERS[kind]()
+    on_host.train(training)
+    on_gpu = copy.deepcopy(on_host).cuda()
+    host_inputs, gpu_inputs = _inputs(values, "cpu"), _inputs(values, "cuda")
+    expected, got = on_host(*host_inputs), on_gpu(*gpu_inputs)
+    for tensor, other in zip(tensors_in(expected), tensors_in(got), strict=True):
+        assert other.device == GPU
+        assert other.stride() == tensor.stride() or not isinstance(on_gpu, nn.RNNBase)
+        torch.testing.assert_close(other.detach().cpu(), tensor.detach())
+    if not loss_of(expected).requires_grad:
+        return
+    loss_of(expected).backward()
+    if isinstance(on_gpu, nn.RNNBase) and not training:
+        with pytest.raises(RuntimeError, match="cudnn RNN backward can only be called in training mode"):
+            loss_of(got).backward()
+        return
+    loss_of(got).backward()
+    pairs = [*zip(host_inputs, gpu_inputs, strict=True)]
+    pairs += [*zip(on_host.parameters(), on_gpu.parameters(), strict=True)]
+    for item, other in pairs:
+        assert other.device == GPU
+        assert (item.grad is None) is (other.grad is None)
+        if item.grad is not None and other.grad is not None:
+            assert other.grad.device == GPU
+            torch.testing.assert_close(other.grad.cpu(), item.grad, rtol=1e-4, atol=1e-5)
+    for buffer, other in zip(on_host.buffers(), on_gpu.buffers(), strict=True):
+        assert other.device == GPU
+        torch.testing.assert_close(other.cpu(), buffer)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_layer_moves_both_ways_and_changes_dtype(two_gpus: VirtualMachine, kind: str) -> None:
+    layer, _ = LAYERS[kind]()
+    before = [*layer.parameters()]
+    dtypes = {torch.float64: layer.double, torch.float16: layer.half, torch.bfloat16: layer.bfloat16}
+    for device in ("cuda:1", "cpu", "cuda:0"):
+        layer.to(device)
+        for dtype, convert in dtypes.items():
+            convert()
+            for tensor in (*layer.parameters(), *layer.buffers()):
+                assert tensor.device == torch.device(device)
+                assert not tensor.is_floating_point() or tensor.dtype is dtype
+    assert all(parameter is other for parameter, other in zip(before, layer.parameters(), strict=True))
+    assert all(isinstance(parameter, nn.Parameter) for parameter in layer.parameters())

@@ -1,4 +1,4 @@
-"""Tables of `torch.profiler`: times of the virtual clock under CUDA's names."""
+"""Tables of `torch.profiler`: times of the virtual clock under the names of CUDA and NCCL."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from torch.profiler import profile, record_function
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from gpututor.devices.virtual.profiler.nccl import annotation, kernel_name
 from gpututor.trace.events import Event, Kind
 from tests.support.profiles import BOTH, ON_CUDA, rows, works
+from tests.support.virtual_gpus import captured
 
 
 def step() -> None:
@@ -180,10 +182,7 @@ def test_memory_is_the_devices_and_the_hosts_is_without_its_values(two_gpus: Vir
 
 def test_a_graph_is_one_launch_with_all_its_kernels(two_gpus: VirtualMachine) -> None:
     x = torch.ones(16, 16, device="cuda")
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        y = x @ x
-        y + 1
+    graph, _ = captured(lambda: (x @ x) + 1)
     with profile(activities=BOTH) as seen:
         for _ in range(3):
             graph.replay()
@@ -229,3 +228,24 @@ def test_parents_last_at_least_as_long_as_children(two_gpus: VirtualMachine) -> 
         for child in event.cpu_children:
             assert child.time_range.start >= event.time_range.start - 1e-6, event.name
             assert child.time_range.end <= event.time_range.end + 1e-6, event.name
+
+
+@pytest.mark.parametrize(
+    ("operator", "dtype", "range_name", "kernel"),
+    [
+        ("c10d::allreduce_", torch.float16, "nccl:all_reduce", "AllReduce_Sum_f16_RING_LL"),
+        ("c10d::_reduce_scatter_base_", torch.bfloat16, "nccl:_reduce_scatter_base", "ReduceScatter_Sum_bf16_RING_LL"),
+        ("c10d::_allgather_base_", torch.float32, "nccl:_all_gather_base", "AllGather_RING_LL"),
+        ("c10d::broadcast_", torch.int64, "nccl:broadcast", "Broadcast_RING_LL"),
+        ("c10d::alltoall_", torch.float32, "nccl:all_to_all", "SendRecv"),
+    ],
+)
+def test_collectives_have_nccls_names(operator: str, dtype: torch.dtype, range_name: str, kernel: str) -> None:
+    assert annotation(operator) == range_name
+    arguments = ([torch.ones(2, dtype=dtype)],)
+    assert kernel_name(operator, arguments) == f"ncclDevKernel_{kernel}(ncclDevKernelArgsStorage<4096ul>)"
+
+
+def test_other_operators_have_no_such_name() -> None:
+    assert (annotation("aten::add"), kernel_name("aten::add", (torch.ones(2),))) == ("", "")
+    assert annotation("c10d::send") == ""

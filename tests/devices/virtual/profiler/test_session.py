@@ -27,11 +27,16 @@ def test_out_of_memory_is_in_the_profile_and_the_profiler_ends() -> None:
     assert rows(again)["virtual::ones"].count == 1
 
 
-def test_default_activities_are_cpu_and_cuda(two_gpus: VirtualMachine) -> None:
+def test_default_activities_are_cpu_and_cuda_of_any_thread(two_gpus: VirtualMachine) -> None:
     assert ProfilerActivity.CUDA in torch.profiler.supported_activities()
     with profile() as seen:
         torch.ones(8, device="cuda") + 1
     assert rows(seen)["aten::add"].device_time_total > 0
+    x = torch.ones(8, device="cuda")
+    with profile(activities=BOTH) as seen:
+        started(lambda: x + x).join()
+    assert [work.name for work in works(seen)] == ["virtual::add"]
+    assert "aten::add" not in rows(seen), "torch's profiler watches the thread that started it"
 
 
 def test_the_legacy_profiler_accepts_a_device(two_gpus: VirtualMachine) -> None:
@@ -111,20 +116,15 @@ def test_a_profile_that_is_not_stopped_ends_with_its_machine() -> None:
     assert "aten::add" in rows(later)
 
 
-def test_work_of_other_threads_is_on_the_device(two_gpus: VirtualMachine) -> None:
-    x = torch.ones(8, device="cuda")
-    with profile(activities=BOTH) as seen:
-        started(lambda: x + x).join()
-    assert [work.name for work in works(seen)] == ["virtual::add"]
-    assert "aten::add" not in rows(seen), "torch's profiler watches the thread that started it"
-
-
 def test_a_profile_of_the_cpu_alone_shows_its_own_times(two_gpus: VirtualMachine) -> None:
     with profile(activities=[ProfilerActivity.CPU]) as seen, record_function("range"):
         torch.ones(2) + 1
     assert "CUDA" not in seen.key_averages().table()
     assert {event.name for event in seen.events()} >= {"range", "aten::add"}
     assert not any("gpututor" in event.name for event in seen.events())
+    with torch.autograd.profiler.profile() as older:
+        torch.ones(2) + 1
+    assert "aten::add" in {event.name for event in older.function_events or ()}
 
 
 @pytest.mark.parametrize(
@@ -146,24 +146,14 @@ def test_unsupported_profiler_options_are_refused(two_gpus: VirtualMachine, call
 
 
 def test_a_full_trace_does_not_shorten_profile_times() -> None:
-    recorder = Recorder(limit=10)
-    with virtual_gpu(recorder=recorder):
+    with virtual_gpu(recorder=Recorder(limit=10)) as machine:
         x = torch.ones(8, 8, device="cuda")
         with profile(activities=BOTH) as seen:
             for _ in range(20):
                 x @ x
-    assert len(recorder.complete()) == 10
+    assert len(machine.recorder.complete()) == 10
     assert rows(seen)["virtual::mm"].count == 20
     assert all(work.time_range.elapsed_us() > 0 for work in works(seen))
-
-
-def _work() -> None:
-    torch.ones(2) + 1
-
-
-def _methods() -> list[Any]:
-    older, ranges = torch.autograd.profiler.profile, torch.profiler.record_function
-    return [*vars(older).values(), ranges.__enter__, ranges.__exit__, torch.profiler.profile.export_memory_timeline]
 
 
 def test_cpu_streams_and_events_are_unchanged(two_gpus: VirtualMachine) -> None:
@@ -173,29 +163,13 @@ def test_cpu_streams_and_events_are_unchanged(two_gpus: VirtualMachine) -> None:
     assert isinstance(torch.Event("cpu"), torch.Event)
 
 
-def test_cpu_work_is_profiled_as_usual(two_gpus: VirtualMachine) -> None:
-    with profile(activities=[ProfilerActivity.CPU]) as seen:
-        _work()
-    assert "aten::add" in {event.name for event in seen.events() or ()}
-    with torch.autograd.profiler.profile() as older:
-        _work()
-    assert "aten::add" in {event.name for event in older.function_events or ()}
-
-
 def test_without_gpus_cuda_is_left_out_of_a_profile_as_in_a_cuda_build() -> None:
     with (
         virtual_gpu(0),
         pytest.warns(UserWarning, match="CUDA is not available, disabling CUDA profiling"),
         profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen,
     ):
-        _work()
+        torch.ones(2) + 1
     assert "aten::add" in {event.name for event in seen.events() or ()}
     with virtual_gpu(0):
         assert ProfilerActivity.CUDA not in torch.profiler.supported_activities()
-
-
-def test_streams_and_profilers_are_restored() -> None:
-    before = torch.Stream, torch.Event, torch.profiler.supported_activities, *_methods()
-    with virtual_gpu():
-        pass
-    assert (torch.Stream, torch.Event, torch.profiler.supported_activities, *_methods()) == before

@@ -84,14 +84,13 @@ def test_a_storage_is_cloned_copied_moved_and_pickled(two_gpus: VirtualMachine) 
 
 
 def test_copies_of_storages_are_transfers_and_kernels() -> None:
-    recorder = Recorder([__file__])
-    with virtual_gpu(recorder=recorder):
+    with virtual_gpu(recorder=Recorder([__file__])) as machine:
         storage: Any = torch.ones(2, device="cuda").untyped_storage()
         host = torch.ones(2).untyped_storage()
-        first = len(recorder.trace)
+        first = len(machine.recorder.trace)
         storage.clone()
         storage.copy_(host)
-    kinds = [event.kind for event in recorder.complete().since(first)]
+    kinds = [event.kind for event in machine.recorder.complete().since(first)]
     assert kinds.count(Kind.KERNEL) == kinds.count(Kind.TRANSFER) == kinds.count(Kind.ALLOCATE) == 1
 
 
@@ -133,7 +132,7 @@ def test_a_tensor_of_a_storage_reads_its_bytes_on_the_host(two_gpus: object, mak
 
 
 @pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
-def test_a_typed_storage_of_another_dtype_is_refused_in_torchs_words(two_gpus: object) -> None:
+def test_storages_of_another_dtype_or_without_memory_are_refused_in_torchs_words(two_gpus: object) -> None:
     target = torch.empty(0, device="cuda")
     x = torch.ones(2, device="cuda", dtype=torch.float64)
     with pytest.raises(RuntimeError, match="Expected a Storage of type"):
@@ -141,6 +140,14 @@ def test_a_typed_storage_of_another_dtype_is_refused_in_torchs_words(two_gpus: o
     assert target.numel() == 0
     assert target.set_(x.float().storage()).tolist() == [1.0, 1.0]
     assert target.set_(x.untyped_storage()).numel() == 4
+    nowhere: Any = torch.TypedStorage([1, 2], dtype=torch.float32, device="meta")
+    for call, words in (
+        (nowhere.cuda, "Cannot copy out of meta tensor"),
+        (nowhere.untyped()._share_cuda_, "only available on CUDA"),
+        (lambda: CUDA.FloatStorage(2).copy_(nowhere), "Cannot copy out of meta tensor"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            call()
 
 
 @pytest.mark.parametrize("number", [True, 2, 0.5, 1j])
@@ -148,15 +155,6 @@ def test_a_number_can_be_copied_into_a_tensor(two_gpus: object, number: complex)
     dtype = torch.complex64 if isinstance(number, complex) else torch.float32
     x = torch.zeros(2, device="cuda", dtype=dtype)
     assert x.copy_(number).tolist() == [number, number]  # type: ignore[arg-type]
-
-
-@pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
-def test_a_typed_storage_of_the_host_can_move(two_gpus: object) -> None:
-    moved: Any = torch.arange(3.0).storage().cuda()
-    assert (str(moved.device), moved.dtype, moved.tolist()) == ("cuda:0", torch.float32, [0.0, 1.0, 2.0])
-    assert isinstance(moved, torch.TypedStorage)
-    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
-        torch.empty(2, device="meta").storage().cuda()
 
 
 def test_storages_are_made_on_a_gpu(two_gpus: VirtualMachine) -> None:
@@ -191,7 +189,7 @@ def test_a_slice_of_a_storage_shares_its_memory(two_gpus: VirtualMachine) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
-def test_typed_storages_are_made_filled_and_converted_on_a_gpu(two_gpus: VirtualMachine) -> None:
+def test_typed_storages_are_made_filled_moved_and_converted(two_gpus: VirtualMachine) -> None:
     made: Any = CUDA.FloatStorage(3)
     made[:] = 0.5
     made[1] = 2
@@ -203,6 +201,11 @@ def test_typed_storages_are_made_filled_and_converted_on_a_gpu(two_gpus: Virtual
     far: Any = torch.TypedStorage([1, 2], dtype=torch.int16, device="cuda:1")
     assert (str(far.device), far.nbytes(), far.tolist()) == ("cuda:1", 4, [1, 2])
     assert torch.empty(0, device="cuda").set_(made).sum() == 3
+    moved: Any = torch.arange(3.0).storage().cuda()
+    assert (str(moved.device), moved.dtype, moved.tolist()) == ("cuda:0", torch.float32, [0.0, 1.0, 2.0])
+    assert isinstance(moved, torch.TypedStorage)
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        torch.empty(2, device="meta").storage().cuda()
 
 
 def test_a_storage_moves_to_pinned_memory_without_blocking(two_gpus: VirtualMachine) -> None:
@@ -216,8 +219,7 @@ def test_a_storage_moves_to_pinned_memory_without_blocking(two_gpus: VirtualMach
 
 
 def test_a_host_storage_takes_the_bytes_of_a_gpu() -> None:
-    recorder = Recorder([__file__])
-    with virtual_gpu(recorder=recorder):
+    with virtual_gpu(recorder=Recorder([__file__])) as machine:
         storage: Any = torch.tensor([1.0, 2.0], device="cuda").untyped_storage()
         host: Any = torch.zeros(2)
         host.untyped_storage().copy_(storage)
@@ -226,9 +228,9 @@ def test_a_host_storage_takes_the_bytes_of_a_gpu() -> None:
             torch.zeros(3).untyped_storage().copy_(storage)
         with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
             storage.copy_(torch.zeros(2, device="meta").untyped_storage())
-        before = len(recorder.trace)
+        before = len(machine.recorder.trace)
         assert storage[3] == 63
-    copies = [event for event in recorder.complete().since(before) if event.kind is Kind.TRANSFER]
+    copies = [event for event in machine.recorder.complete().since(before) if event.kind is Kind.TRANSFER]
     assert [copy.size_bytes for copy in copies] == [1]
 
 
@@ -263,18 +265,6 @@ def test_what_would_read_a_gpus_memory_on_the_host_is_refused(
     for storage in (x.storage(), x.untyped_storage()):
         with pytest.raises((RuntimeError, NotImplementedError, AttributeError)):
             call(storage)
-
-
-@pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
-def test_a_storage_without_memory_is_refused_in_torchs_words(two_gpus: VirtualMachine) -> None:
-    nowhere: Any = torch.TypedStorage([1, 2], dtype=torch.float32, device="meta")
-    for call, words in (
-        (nowhere.cuda, "Cannot copy out of meta tensor"),
-        (nowhere.untyped()._share_cuda_, "only available on CUDA"),
-        (lambda: CUDA.FloatStorage(2).copy_(nowhere), "Cannot copy out of meta tensor"),
-    ):
-        with pytest.raises(RuntimeError, match=words):
-            call()
 
 
 @pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")

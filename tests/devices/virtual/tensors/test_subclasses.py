@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from tests.support.virtual_gpus import gradient
 
 
 class Logged(torch.Tensor):
@@ -100,12 +101,18 @@ def test_a_host_tensor_keeps_its_class_there_and_back(two_gpus: VirtualMachine) 
         assert torch.equal(back, x)
 
 
-def test_attributes_follow_through_torch_functions(two_gpus: VirtualMachine) -> None:
+def test_attributes_follow_through_functions_and_copies_and_pickling_is_refused(two_gpus: VirtualMachine) -> None:
     x: Any = Named(torch.ones(2, device="cuda"), "a")
     assert (x.label, (x * 2).label, (x * 2).is_cuda) == ("a", "a", True)
+    x = Named(torch.ones(2, device="cuda"), "a")
+    other = copy.deepcopy(x)
+    other.zero_()
+    assert (other.label, isinstance(other, Named), x.sum().item()) == ("a", True, 2.0)
+    with pytest.raises(NotImplementedError, match="pickling a tensor of the class Named"):
+        pickle.dumps(x)
 
 
-def test_memory_is_shared_and_writes_return_the_same_object(two_gpus: VirtualMachine) -> None:
+def test_memory_is_shared_and_devices_are_checked_as_for_plain_tensors(two_gpus: VirtualMachine) -> None:
     base = torch.zeros(3, device="cuda")
     before = torch.cuda.memory_allocated()
     x = base.as_subclass(Plain)
@@ -116,25 +123,20 @@ def test_memory_is_shared_and_writes_return_the_same_object(two_gpus: VirtualMac
     assert torch.cuda.memory_allocated() == before
     x.resize_(5)
     assert x.shape == (5,)
-
-
-def test_gradients_flow_through_the_class(two_gpus: VirtualMachine) -> None:
-    leaf = torch.ones(3, device="cuda", requires_grad=True)
-    (leaf.as_subclass(Logged) ** 2).sum().backward()
-    assert leaf.grad is not None
-    assert leaf.grad.tolist() == [2.0] * 3
-    own = torch.ones(3, device="cuda").as_subclass(Logged).requires_grad_()
-    (own * 3).sum().backward()
-    assert own.grad is not None
-    assert own.grad.tolist() == [3.0] * 3
-
-
-def test_devices_are_checked_as_for_plain_tensors(two_gpus: VirtualMachine) -> None:
     x = torch.ones(3, device="cuda").as_subclass(Plain)
     with pytest.raises(RuntimeError, match="cuda:0 and cpu"):
         x + torch.ones(3)
     with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy"):
         x.numpy()
+
+
+def test_gradients_flow_through_the_class(two_gpus: VirtualMachine) -> None:
+    leaf = torch.ones(3, device="cuda", requires_grad=True)
+    (leaf.as_subclass(Logged) ** 2).sum().backward()
+    assert gradient(leaf).tolist() == [2.0] * 3
+    own = torch.ones(3, device="cuda").as_subclass(Logged).requires_grad_()
+    (own * 3).sum().backward()
+    assert gradient(own).tolist() == [3.0] * 3
 
 
 def test_own_parameters_move_with_their_module_and_train(two_gpus: VirtualMachine) -> None:
@@ -156,15 +158,6 @@ def test_own_parameters_move_with_their_module_and_train(two_gpus: VirtualMachin
     module.cpu()
     assert type(module.weight) is Scaled
     assert isinstance(Scaled(torch.ones(1, device="cuda")), Scaled)
-
-
-def test_deep_copies_keep_the_class_and_pickling_is_refused(two_gpus: VirtualMachine) -> None:
-    x = Named(torch.ones(2, device="cuda"), "a")
-    other = copy.deepcopy(x)
-    other.zero_()
-    assert (other.label, isinstance(other, Named), x.sum().item()) == ("a", True, 2.0)
-    with pytest.raises(NotImplementedError, match="pickling a tensor of the class Named"):
-        pickle.dumps(x)
 
 
 def test_a_class_with_its_own_dispatch_runs_on_its_parts(two_gpus: VirtualMachine) -> None:

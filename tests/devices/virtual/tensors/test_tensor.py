@@ -15,6 +15,7 @@ from torch import nn
 
 from gpututor.devices.virtual import VirtualMachine, host_tensor, is_virtual, storage_key, virtual_gpu
 from gpututor.devices.virtual.cuda_errors import in_cudas_words
+from tests.support.virtual_gpus import printed
 
 GPU = torch.device("cuda:0")
 
@@ -110,12 +111,14 @@ def test_inference_mode_stays_on_the_device(two_gpus: VirtualMachine) -> None:
         assert torch.nn.functional.linear(x, x).to("cuda").device == GPU
 
 
-def test_the_host_tensor_is_plain(two_gpus: VirtualMachine) -> None:
+def test_the_host_tensor_is_plain_and_a_tensor_of_a_tensor_stays(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, device="cuda", requires_grad=True)
     host = host_tensor(x)
     assert type(host) is torch.Tensor
     assert (host.device.type, host.requires_grad) == ("cpu", False)
     assert (is_virtual(x), is_virtual(host)) == (True, False)
+    x = torch.ones(2, device="cuda")
+    assert torch.Tensor(x).device == x.as_subclass(torch.Tensor).device == torch.device("cuda:0")
 
 
 @pytest.mark.parametrize(
@@ -144,12 +147,7 @@ def test_nested_tensors_are_refused_by_name(two_gpus: VirtualMachine, move: Call
         move(torch.nested.nested_tensor([torch.ones(2)]))
 
 
-def test_a_tensor_of_a_tensor_is_the_same_tensor(two_gpus: VirtualMachine) -> None:
-    x = torch.ones(2, device="cuda")
-    assert torch.Tensor(x).device == x.as_subclass(torch.Tensor).device == torch.device("cuda:0")
-
-
-def test_the_class_of_a_device_tensor_is_called_torch_tensor(two_gpus: VirtualMachine) -> None:
+def test_device_tensors_and_others_are_instances_of_torch_tensor(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, 2, device="cuda")
     assert str(type(x)) == "<class 'torch.Tensor'>"
     with pytest.raises(TypeError, match=r"mm\(\) received an invalid combination of arguments - got \(Tensor\)"):
@@ -158,9 +156,6 @@ def test_the_class_of_a_device_tensor_is_called_torch_tensor(two_gpus: VirtualMa
         x.shapes  # type: ignore[attr-defined]  # noqa: B018
     for same in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x), copy.copy(x)):
         assert (type(same), same.device, same.tolist()) == (type(x), x.device, x.tolist())
-
-
-def test_all_tensors_are_instances_of_the_type_of_a_device_tensor(two_gpus: VirtualMachine) -> None:
     x, host = torch.ones(1, device="cuda"), torch.ones(1)
     for other in (x, host, nn.Parameter(host), nn.Parameter(x)):
         assert isinstance(other, type(x))
@@ -196,3 +191,46 @@ def test_an_integer_device_is_the_accelerators() -> None:
         assert torch.device(0) == torch.device("cuda:0")
         with pytest.raises(RuntimeError, match="No CUDA GPUs are available"):
             torch.ones(2, device=0)
+
+
+# In a child process: an operator that reads address 0 ends it with a segmentation fault.
+_PROGRAM = """
+import torch
+from gpututor.devices.virtual import virtual_gpu
+
+zeros = torch._efficientzerotensor((8, 8))
+ones = torch.ones(8, 8)
+with virtual_gpu(1):
+    on_gpu = ones.cuda()
+    results = [
+        torch.special.ndtr(zeros) - 0.5,
+        torch.nn.functional.scaled_dot_product_attention(zeros, ones, zeros),
+        zeros * 0.7,
+        torch.stack([zeros, zeros]),
+        torch._foreach_mul([zeros], 2.0)[0],
+        zeros.cuda(),
+        torch.zeros(8, 8, device="cuda").copy_(zeros),
+        on_gpu * zeros[0, 0],
+        torch.where(on_gpu > 0, zeros[0, 0], on_gpu),
+        torch.special.ndtr(zeros.view(64).sin()) - 0.5,
+    ]
+    print(sum(float(tensor.abs().sum()) for tensor in results))
+"""
+
+
+def test_zero_tensors_are_read_as_zeros() -> None:
+    assert printed("-c", _PROGRAM) == "0.0\n"
+
+
+def test_conjugate_and_negative_views_of_the_cpu_keep_their_values() -> None:
+    conjugate = torch.tensor([1 + 2j, 3 - 1j]).conj()
+    negative = conjugate.imag
+    assert conjugate.is_conj()
+    assert negative.is_neg()
+    with virtual_gpu():
+        assert conjugate.cuda().tolist() == [1 - 2j, 3 + 1j]
+        assert negative.cuda().tolist() == [-2.0, 1.0]
+        assert (torch.ones(2, device="cuda") * negative[0]).tolist() == [-2.0, -2.0]
+        assert (torch.ones(2, device="cuda") * conjugate[0]).tolist() == [1 - 2j] * 2
+        assert torch.zeros(2, device="cuda").copy_(negative).tolist() == [-2.0, 1.0]
+        assert conjugate.cuda().conj().imag.tolist() == [2.0, -1.0]

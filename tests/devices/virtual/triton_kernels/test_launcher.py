@@ -1,8 +1,7 @@
-"""Launches: one kernel of the modelled stream each, Triton's own errors, and what is refused."""
+"""Launches: one kernel of the modelled stream each, Triton's own errors, what is refused, and whole programs."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any
 
@@ -13,9 +12,17 @@ from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.cuda_errors import NoValues
 from gpututor.trace.events import Event, Kind
+from tests.support import ROOT
+from tests.support.virtual_gpus import run_python
 
-triton = pytest.importorskip("triton", reason="Triton has wheels for Linux only")
-tl: Any = pytest.importorskip("triton.language")
+pytest.importorskip("triton", reason="Triton has wheels for Linux only")
+
+import triton
+import triton.language as tl
+
+from tests.support.triton_programs import PROGRAMS, fused_attention, matrix_product
+
+pytest_plugins = ["pytester"]
 
 CUDA: Any = torch.cuda
 
@@ -337,7 +344,7 @@ def launch(x):
 def test_triton_is_imported_by_the_program_only(version: str, tmp_path: Any) -> None:
     (tmp_path / "kernel_file.py").write_text(KERNEL)
     (tmp_path / "program.py").write_text(PROGRAM.replace("VERSION", version))
-    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    done = run_python("program.py", cwd=tmp_path)
     if not version:
         assert done.stdout == "launched\n", done.stderr
     else:
@@ -387,3 +394,31 @@ def test_a_mistake_in_a_kernel_has_the_kernels_line(two_gpus: VirtualMachine) ->
 @triton.jit
 def broken(x):
     tl.store(x, not_defined)  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_computes_what_torch_computes(name: str) -> None:
+    with virtual_gpu(model="A100"):
+        assert PROGRAMS[name]() < 1e-3
+
+
+def test_the_options_of_programs_reach_the_kernels() -> None:
+    with virtual_gpu():
+        assert fused_attention(length=32, causal=False) < 1e-3
+        assert matrix_product(activation="") < 1e-3
+
+
+def test_programs_run_under_the_pytest_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from tests.support.triton_programs import PROGRAMS
+
+        @pytest.mark.parametrize("name", PROGRAMS)
+        def test_program(name):
+            assert PROGRAMS[name]() < 1e-3
+        """
+    )
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    options = ("-p", "gpututor.pytest_plugin", "--virtual-gpus=1", "-p", "no:cacheprovider", "-q")
+    pytester.runpytest_subprocess(*options).assert_outcomes(passed=len(PROGRAMS))
