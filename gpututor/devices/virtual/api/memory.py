@@ -168,14 +168,15 @@ def record_history(
     for gpu in machine.gpus:
         if enabled is None:
             gpu.memory.history = None
-        elif gpu.memory.history is None or clear_history:
-            gpu.memory.history = MemoryHistory(
-                lambda: machine.clock.host.now,
-                most_entries=most_entries,
-                with_entries=enabled == "all",
-                contexts=_CONTEXTS[context],
-                skipped=skip_actions,
-            )
+            continue
+        if gpu.memory.history is None or clear_history:
+            gpu.memory.history = MemoryHistory(lambda: machine.clock.host.now)
+        gpu.memory.history.configure(
+            most_entries=most_entries,
+            with_entries=enabled == "all",
+            contexts=_CONTEXTS[context],
+            skipped=skip_actions,
+        )
 
 
 def record_history_legacy(

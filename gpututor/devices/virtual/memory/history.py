@@ -35,26 +35,25 @@ def python_stack() -> list[Frame]:
 class MemoryHistory:
     """The last events of one GPU's allocator, and the stack that allocated each live block."""
 
-    def __init__(
-        self,
-        now_ns: Callable[[], int],
-        *,
-        most_entries: int,
-        with_entries: bool,
-        contexts: Collection[str],
-        skipped: Iterable[str],
-    ) -> None:
+    def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
-        self._entries: deque[dict[str, Any]] = deque(maxlen=min(most_entries, sys.maxsize) if with_entries else 0)
-        self._contexts = contexts
+        self._entries: deque[dict[str, Any]] = deque(maxlen=0)
+        self._contexts: Collection[str] = ()
         """Actions that get a stack."""
-        self._skipped = frozenset(skipped)
+        self._skipped: Collection[str] = ()
         self._stacks: dict[int, list[Frame]] = {}
+
+    def configure(
+        self, *, most_entries: int, with_entries: bool, contexts: Collection[str], skipped: Iterable[str]
+    ) -> None:
+        """Set what is recorded from now on. Events and stacks so far stay, up to `most_entries` events."""
+        self._entries = deque(self._entries, maxlen=min(most_entries, sys.maxsize) if with_entries else 0)
+        self._contexts, self._skipped = contexts, frozenset(skipped)
 
     def add(self, action: str, address: int, size: int, stream: int = 0) -> None:
         """Record an event. Takes no lock: destructors call it.
 
-        `action` is one of `ACTIONS`; is in bytes, and `address` is the free memory of the device for `oom`.
+        `action` is one of `ACTIONS`; `size` is in bytes, and `address` is the free memory of the device for `oom`.
         """
         frames = python_stack() if action in self._contexts else []
         if action == "alloc":

@@ -57,8 +57,8 @@ def test_snapshots_have_the_stack_of_live_blocks_and_of_failures() -> None:
     block = next(block for block in segment["blocks"] if block["state"] == "active_allocated")
     assert block["requested_size"] == x.numel() * x.element_size()
     assert block["frames"][0]["name"] == "grown"
-    cuda_memory._record_memory_history(None)
-    cuda_memory._record_memory_history()
+    cuda_memory._record_memory_history()  # from now on with events
+    assert block in cuda_memory._snapshot()["segments"][0]["blocks"]
     with pytest.raises(torch.cuda.OutOfMemoryError):
         torch.zeros(100 * MIB, device="cuda")
     event = next(entry for entry in trace() if entry["action"] == "oom")
