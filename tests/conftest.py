@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from tests.support.tiny_course import write_course
 
 # Several test processes share the machine's cores: with threads of their own, small work takes ten times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
+# A shell starts background jobs without Ctrl-C, and programs under test would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests never assert times: the machine may be busy with other work.
 settings.register_profile("gpututor", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -139,9 +140,13 @@ def interrupt(folder: Path, source: str, number: signal.Signals, *, whole_group:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, start_new_session=True
     ) as child:
         assert child.stdout is not None
-        assert child.stdout.readline() == "began\n"
-        os.killpg(child.pid, number) if whole_group else child.send_signal(number)
-        _, err = child.communicate(timeout=LIMIT_S)
+        try:
+            assert child.stdout.readline() == "began\n"
+            os.killpg(child.pid, number) if whole_group else child.send_signal(number)
+            _, err = child.communicate(timeout=LIMIT_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
     assert child.returncode == 128 + number, err
     return err
 
