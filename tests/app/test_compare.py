@@ -80,6 +80,7 @@ async def test_lines_are_paired_by_their_text_and_lead_to_the_editor(timed: AppE
     await pilot.press("enter")
     await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
     await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 5, "for the line")
+    await pilot.press("escape")
     device = await see(pilot, "memory")
     await compare(pilot, "V")
     await pilot.press("escape")

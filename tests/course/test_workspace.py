@@ -93,7 +93,7 @@ def test_removed_files_are_recreated_and_resets_back_up_any_content(workspace: W
         workspace.write(exercise, f"mine = {number}\n")
         backups.append(workspace.reset(exercise))
         assert workspace.read(exercise) == STARTER
-    assert [backup.read_text() for backup in backups] == ["mine = 0\n", "mine = 1\n", "mine = 2\n"]
+    assert [backup.read_text("utf-8-sig") for backup in backups] == ["mine = 0\n", "mine = 1\n", "mine = 2\n"]
     assert {backup.parent for backup in backups} == {workspace.folder / ".backups"}
     assert len({backup.name for backup in backups}) == 3
     workspace.path_of(exercise).write_bytes(b"a\n\xff\xfe")

@@ -175,7 +175,8 @@ class Vim:
         elif letter == ".":
             self._repeat(times)
         elif letter in "/nN":
-            self.escape()  # from VISUAL mode
+            self._keys = ""  # complete, so that Esc leaves VISUAL mode
+            self.escape()
             self._find({"/": 0, "n": 1, "N": -1}[letter])
         elif (there := self._target(rest, count)) is not None:
             self._go(there.to)
