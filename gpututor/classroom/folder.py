@@ -21,7 +21,7 @@ from gpututor.files import ordinary, sweep_parts, write_atomically
 from gpututor.json_dataclasses import read
 from gpututor.processes import is_alive
 
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@ +-]{0,79}(?<![. ])(?<!-[0-9a-f]{12})", re.IGNORECASE)
+_PLAIN = re.compile(r"(?![0-9a-f]{12}\Z)[A-Za-z0-9_][A-Za-z0-9_.@ +-]{0,79}(?<![. ])(?<!-[0-9a-f]{12})", re.IGNORECASE)
 """Names of students that are names of files, too. A name in another form gets a digest at its end."""
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_@+-]+")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gpututor.classroom.feedback import MORE_CHECKS
@@ -312,6 +312,7 @@ def test_moodle_gets_final_totals(tmp_path: Path) -> None:
 
 
 @given(st.lists(TEXTS | st.sampled_from(["kim", "con", "a.", "..", "a/b", "a b"]), unique_by=str.casefold, max_size=6))
+@example(["", "!"])
 @FEW
 def test_every_student_gets_a_unique_folder_name(ids: list[str]) -> None:
     ids += [folder_name(f"{id}!") for id in ids]
