@@ -210,16 +210,16 @@ def _segment(gpu: VirtualGpu, pool: Pool, run: list[Block]) -> dict[str, Any]:
         sizes = {"address": block.address, "size": block.size, "requested_size": block.requested}
         frames = [] if block.is_free or history is None else history.frames_of(block.address)
         blocks.append({**sizes, "state": state, "frames": frames})
-    active = [entry for entry in blocks if entry["state"] != "inactive"]
-    in_use = [entry for entry in active if entry["state"] == "active_allocated"]
+    active = [block for block in run if not block.is_free]
+    in_use = [block for block in active if not block.is_pending]
     before, after = run[0].before, run[-1].after
     return {
         "device": gpu.index,
         "address": run[0].address,
         "total_size": sum(entry["size"] for entry in blocks),
-        "allocated_size": sum(entry["size"] for entry in in_use),
-        "active_size": sum(entry["size"] for entry in active),
-        "requested_size": sum(entry["requested_size"] for entry in in_use),
+        "allocated_size": sum(block.counted for block in in_use),
+        "active_size": sum(block.counted for block in active),
+        "requested_size": sum(block.requested for block in in_use),
         "stream": waits.handle_of(gpu.index, pool.stream),
         "segment_type": "small" if pool.is_small else "large",
         "segment_pool_id": pool.pool_id,

@@ -63,7 +63,7 @@ class Pool:
     __slots__ = (
         *("_least_rest", "allocated", "expands", "free", "idle", "idle_bytes"),
         *("is_small", "max_split_bytes", "noted_split_bytes", "noted_splits", "pool_id", "reserved", "segments"),
-        "stream",
+        *("stream", "tail_bytes"),
     )
 
     def __init__(self, is_small: bool, stream: int = 0, pool_id: tuple[int, int] = (0, 0)) -> None:
@@ -82,6 +82,8 @@ class Pool:
         """Bytes of all segments."""
         self.allocated = 0
         """Bytes of all blocks that are not free, each as large as its storage, rounded up to 512."""
+        self.tail_bytes = 0
+        """Bytes behind the storages in these blocks: tails that are too small to be split off."""
         self.idle = 0
         """Number of segments without storages; they have `idle_bytes` bytes."""
         self.idle_bytes = 0
@@ -115,6 +117,7 @@ class Pool:
         block.is_free = False
         block.counted = size_bytes
         self.allocated += size_bytes
+        self.tail_bytes += block.size - size_bytes
         return block
 
     def _is_oversize(self, whole: int, size_bytes: int) -> bool:
@@ -127,6 +130,7 @@ class Pool:
     def give_back(self, block: Block, size_bytes: int) -> None:
         """Free a block, of which `size_bytes` were counted, and merge it with its free neighbors."""
         self.allocated -= size_bytes
+        self.tail_bytes -= block.size - size_bytes
         block.is_free = True
         block.requested = 0
         after, before = block.after, block.before
@@ -270,7 +274,7 @@ class Statistics:
         """Log an allocation of `size` bytes, or a free if that is negative; `active` bytes are used from now on."""
         log = self._log
         splits = len(pool.free) - pool.idle
-        split_bytes = pool.reserved - pool.allocated - pool.idle_bytes
+        split_bytes = pool.reserved - pool.allocated - pool.tail_bytes - pool.idle_bytes
         more, more_bytes = splits - pool.noted_splits, split_bytes - pool.noted_split_bytes
         log.extend((size, requested, pool.is_small, more, more_bytes, active))
         pool.noted_splits, pool.noted_split_bytes = splits, split_bytes

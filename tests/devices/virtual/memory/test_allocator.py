@@ -43,7 +43,11 @@ def _check(pool: Pool) -> None:
             assert not (item.is_free and other.is_free), "two free neighbours are one"
         free += [(item.size, item.address) for item in spans if item.is_free]
     assert sorted(free) == [(size, address) for size, address, _ in pool.free]
-    assert pool.reserved == sum(span.size for first in pool.segments.values() for span in _spans(first))
+    blocks = [span for first in pool.segments.values() for span in _spans(first)]
+    assert pool.reserved == sum(block.size for block in blocks)
+    in_use = [block for block in blocks if not block.is_free]
+    assert pool.allocated == sum(block.counted for block in in_use)
+    assert pool.tail_bytes == sum(block.size - block.counted for block in in_use)
     idle = [first for first in pool.segments.values() if first.is_free and first.after is None]
     assert (pool.idle, pool.idle_bytes) == (len(idle), sum(block.size for block in idle))
 
@@ -418,3 +422,16 @@ def test_freed_blocks_return_to_their_allocating_stream() -> None:
     assert sorted(allocated) == sorted(stream for _, stream in streams(events, Kind.FREE))
     assert allocated[0] == 0
     assert allocated[1] != 0
+
+
+def test_snapshots_and_statistics_agree() -> None:
+    with virtual_gpu(model="T4"):
+        tensors = [torch.empty(size, dtype=torch.uint8, device="cuda") for size in (5, 3 * MIB, 11 * MIB - 1, 11 * MIB)]
+        del tensors[1]
+        segments, stats = torch.cuda.memory_snapshot(), torch.cuda.memory_stats()
+        for name, key in (("allocated_bytes", "allocated_size"), ("active_bytes", "active_size")):
+            assert stats[f"{name}.all.current"] == sum(segment[key] for segment in segments)
+        splits = [segment["blocks"] for segment in segments if len(segment["blocks"]) > 1]
+        free = [block["size"] for blocks in splits for block in blocks if block["state"] == "inactive"]
+        assert free
+        assert stats["inactive_split_bytes.all.current"] == sum(free)
