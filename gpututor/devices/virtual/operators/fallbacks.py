@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import cuda_errors
+from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.machine import active_machine
 from gpututor.devices.virtual.operator_facts import tables
 from gpututor.devices.virtual.operator_registry import Operator, Rule
@@ -41,6 +41,8 @@ def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> 
     if op.facts.asserts_index and _OUT_OF_RANGE.search(message):
         if message.endswith(_FROM_HOST):
             raise error
+        if active_machine().capture is not None:
+            return _without_indexes(op, hosts, named)
         active_machine().fail()
         raise cuda_errors.device_assert() from error
     if message == "ZeroDivisionError":
@@ -58,6 +60,20 @@ def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> 
     else:
         raise in_cudas_name(error, op) from error.__cause__
     raise cuda_errors.unsupported(call, "The CPU has no such kernel.") from error
+
+
+def _without_indexes(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
+    """Return a result of the right shape: a capture runs no kernel, so that indexes may be undefined until a replay."""
+    if op.writes:
+        place, name = op.writes[0]
+        return named[name] if name in named else hosts[place]
+
+    def zeroed(value: Any) -> Any:
+        is_index = isinstance(value, torch.Tensor) and not (value.is_floating_point() or value.is_complex())
+        return torch.zeros_like(value) if is_index else value
+
+    hosts, named = torch_private.tree_map(zeroed, (list(hosts), named))
+    return op.call(*hosts, **named)
 
 
 def _divide_by_zero(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:

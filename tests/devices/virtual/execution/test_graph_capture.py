@@ -244,3 +244,30 @@ def test_threads_may_synchronize_by_the_mode_of_the_capture(two_gpus: VirtualMac
 def test_a_capturing_stream_cannot_be_synchronized_in_any_mode(two_gpus: VirtualMachine, mode: str) -> None:
     assert NOT_PERMITTED in refusal(mode, lambda: torch.cuda.current_stream().synchronize())
     assert NOT_PERMITTED in refusal(mode, torch.cuda.synchronize)
+
+
+def test_indexes_that_a_capture_makes_may_be_undefined_until_the_replay(two_gpus: VirtualMachine) -> None:
+    x = torch.arange(6.0, device="cuda").view(3, 2).requires_grad_()
+    table = torch.arange(8.0, device="cuda").view(4, 2)
+
+    def rows(x: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(2, -1, -1, device=x.device)
+        return (
+            torch.gather(x, 0, places.view(-1, 1).repeat(1, 2)) + table[places] + nn.functional.embedding(places, table)
+        )
+
+    graphed = torch.cuda.make_graphed_callables(rows, (x,))
+    out = graphed(x)
+    assert torch.equal(out, rows(x))
+    (out * torch.arange(3.0, device="cuda").view(3, 1)).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[2, 2], [1, 1], [0, 0]]
+
+
+def test_a_wrong_index_is_an_error_of_the_replay(two_gpus: VirtualMachine) -> None:
+    x, places = torch.zeros(3, device="cuda"), torch.tensor([7], device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x[places]
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        graph.replay()
