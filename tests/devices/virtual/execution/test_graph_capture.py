@@ -256,7 +256,7 @@ def test_indexes_that_a_capture_makes_may_be_undefined_until_the_replay(two_gpus
             torch.gather(x, 0, places.view(-1, 1).repeat(1, 2)) + table[places] + nn.functional.embedding(places, table)
         )
 
-    graphed = torch.cuda.make_graphed_callables(rows, (x,))
+    graphed: Any = torch.cuda.make_graphed_callables(rows, (x,))
     out = graphed(x)
     assert torch.equal(out, rows(x))
     (out * torch.arange(3.0, device="cuda").view(3, 1)).sum().backward()
