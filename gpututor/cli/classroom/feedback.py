@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hints", metavar="N", type=whole_number(0, MOST_HINTS), help=hints_help)
     format_help = "markdown (default), or html: also write each report as a page for a browser"
     parser.add_argument("--format", choices=("markdown", "html"), default="markdown", help=format_help)
-    language_help = f"language of the sentences: {', '.join(languages())} (default: that of the rules)"
+    language_help = f"language of the reports: {', '.join(languages())} (default: as in the rules)"
     parser.add_argument("--language", choices=languages(), help=language_help)
     for platform in PLATFORMS:
         parser.add_argument(f"--{platform.layout}", metavar="ZIP", type=Path, help=platform.help)
