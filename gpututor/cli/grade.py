@@ -14,11 +14,12 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from gpututor.cli.annotations import FORMS, GradedFile, annotations_of
 from gpututor.cli.device_options import add_device_arguments, check_one_model, print_settings, settle_device
 from gpututor.cli.grading_parts import isolation_for, rejection, request_for, save_attempt
 from gpututor.cli.options import attempt_writer, check_own_file, chosen_course, chosen_workspace, whole_number
@@ -60,8 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     all_help = "grade all files of your folder that you have changed, and print a summary"
     parser.add_argument("--all", action="store_true", help=all_help)
     parser.add_argument("--junit", type=Path, metavar="F", help="with --all: write JUnit XML to this file")
-    annotate_help = "with --all: print an annotation for each failed check, as GitHub's workflows show them"
-    parser.add_argument("--annotate", choices=("github",), help=annotate_help)
+    annotate_help = (
+        "print a line for each failed check that GitHub's workflows show as an annotation (github), or that editors "
+        "list as a problem (gcc: FILE:LINE:1: error: …)"
+    )
+    parser.add_argument("--annotate", choices=tuple(FORMS), help=annotate_help)
     file_help = "grade this Python file or notebook, not a link, instead of your own; not recorded"
     parser.add_argument("--file", type=Path, metavar="F", help=file_help)
     add_device_arguments(parser)
@@ -115,7 +119,8 @@ def main(arguments: argparse.Namespace) -> int:
             events = progress.follow(client.grade(request))
             finished = _follow(events, exercise, request.submission, quiet=arguments.json)
         report = finished.report
-        show = partial(_print_json, report) if arguments.json else partial(_print_end, report, exercise.timeline)
+        lines = list(annotations_of(GradedFile(exercise, path, report), arguments.annotate))
+        show = partial(_print_json, report) if arguments.json else partial(_print_end, report, exercise.timeline, lines)
         if writer is None:
             show()
         else:
@@ -139,9 +144,10 @@ def _check_options(arguments: argparse.Namespace) -> None:
         return
     if arguments.exercise is None:
         raise UsageError("Which exercise?", "Name it, such as `gpututor grade 2.1`, or add --all for all files.")
-    for option, value in (("--junit", arguments.junit), ("--annotate", arguments.annotate)):
-        if value is not None:
-            raise UsageError(f"{option} needs --all.", f"Run `gpututor grade --all {option} {value}`.")
+    if arguments.junit is not None:
+        raise UsageError("--junit needs --all.", f"Run `gpututor grade --all --junit {arguments.junit}`.")
+    if arguments.annotate and arguments.json:
+        raise UsageError("--annotate does not go with --json.", "Leave out one of them.")
 
 
 def _print_json(report: Report) -> None:
@@ -199,7 +205,7 @@ def _labelled(label: str, text: str) -> str:
     return "\n".join((first if number == 0 else rest) + line for number, line in enumerate(wrapped))
 
 
-def _print_end(report: Report, timeline: str) -> None:
+def _print_end(report: Report, timeline: str, annotations: Sequence[str] = ()) -> None:
     for run in report.runs:
         for title, text in (("Traceback", run.traceback), ("Printed", run.output)):
             if text.strip():
@@ -218,3 +224,4 @@ def _print_end(report: Report, timeline: str) -> None:
     driver = f"driver {environment.driver}; " if environment.driver else ""
     parts = f"isolation {environment.isolation}; {driver}seed {environment.seed}"
     print(fitting(f"  {escape_control_chars(parts)}; {elapsed(report)}", 4))
+    print("".join(f"{line}\n" for line in annotations), end="")

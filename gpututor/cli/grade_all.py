@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
 
 from gpututor.classroom.gradebook.build import gradebook_of
 from gpututor.classroom.gradebook.exports import write_text
@@ -15,6 +13,7 @@ from gpututor.classroom.gradebook.exports.junit import junit
 from gpututor.classroom.gradebook.marking import GradedAttempt
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Class, Student, Submission
+from gpututor.cli.annotations import GradedFile, annotations_of
 from gpututor.cli.grading_parts import isolation_for, rejection, request_for, save_attempt
 from gpututor.cli.options import attempt_writer, chosen_workspace
 from gpututor.cli.terminal import ProgressLine, fitting
@@ -27,15 +26,6 @@ from gpututor.grading.report import Outcome, Report
 from gpututor.grading.report_text import count, mark, outcome_line, remarks
 from gpututor.progress.attempt_writer import FinishedRun
 from gpututor.text import escape_control_chars
-
-
-@dataclass(frozen=True)
-class GradedFile:
-    """A file of the workspace, and its report."""
-
-    exercise: Exercise
-    path: Path
-    report: Report
 
 
 def grade_all(arguments: argparse.Namespace, course: Course) -> int:
@@ -56,7 +46,9 @@ def grade_all(arguments: argparse.Namespace, course: Course) -> int:
             graded.append(GradedFile(exercise, path, report))
             print("\n".join(map(fitting, _lines(graded[-1]))), flush=True)
             if arguments.annotate:
-                print("".join(f"{line}\n" for line in annotations_of(graded[-1])), end="", flush=True)
+                print(
+                    "".join(f"{line}\n" for line in annotations_of(graded[-1], arguments.annotate)), end="", flush=True
+                )
     finally:
         client.close()
     if arguments.junit is not None:
@@ -108,38 +100,6 @@ def _lines(file: GradedFile) -> Iterator[str]:
             yield f"        {mark(verdict.status)}: {escape_control_chars(verdict.sentence)}{where}"
     if report.outcome is not Outcome.PASSED:
         yield from (f"        {escape_control_chars(text)}" for text in remarks(report))
-
-
-def annotations_of(file: GradedFile, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
-    """Yield GitHub's workflow commands: an error for each failed check, else a warning without a pass."""
-    exercise, report = file.exercise, file.report
-    repository = Path(environment.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
-    path = file.path.parent.resolve() / file.path.name
-    place = path.relative_to(repository) if path.is_relative_to(repository) else path
-    title = f"{exercise.label} {exercise.slug}"
-    failed = [verdict for verdict in report.verdicts if verdict.status.is_failure]
-    for verdict in failed:
-        details = {"Expected": verdict.expected, "Got": verdict.got, "": verdict.advice}
-        lines = [f"{label}: {words}" if label else words for label, words in details.items() if words]
-        line = {"line": str(verdict.line)} if verdict.line is not None else {}
-        properties = {"file": place.as_posix(), **line, "title": f"{title}: {verdict.check}"}
-        yield _command("error", properties, "\n".join([verdict.sentence, *lines]))
-    if not failed and report.outcome is not Outcome.PASSED:
-        kind = "error" if report.outcome.exit_code in (1, 2) else "warning"
-        words = "\n".join([outcome_line(report), *remarks(report)])
-        yield _command(kind, {"file": place.as_posix(), "title": title}, words)
-
-
-def _command(kind: str, properties: Mapping[str, str], message: str) -> str:
-    """Return a command, escaped as GitHub's runner unescapes it."""
-    escapes = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-    in_properties = {**escapes, ":": "%3A", ",": "%2C"}
-    words = ",".join(f"{name}={_escaped(value, in_properties)}" for name, value in properties.items())
-    return f"::{kind} {words}::{_escaped(message, escapes)}"
-
-
-def _escaped(text: str, escapes: Mapping[str, str]) -> str:
-    return "".join(escapes.get(character, character) for character in escape_control_chars(text))
 
 
 def _junit(course: Course, workspace: Workspace, graded: list[GradedFile]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpututor.cli.grade_all import GradedFile, annotations_of
+from gpututor.cli.annotations import GradedFile, annotations_of
 from gpututor.cli.main import VERBS, add_common_options, add_verb_arguments, main
 from gpututor.course.loader import load_course
 from gpututor.grading.report import Outcome, Status
@@ -24,6 +24,9 @@ from tests.support.tiny_course import RIGHT, WRONG, write_course
 
 GUIDE = ROOT / "docs" / "classroom" / "github.md"
 WORKFLOWS = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+
+GCC = re.compile(r"(.*):(\d+):(\d+):\s+(?:fatal\s+)?(warning|error):\s+(.*)")
+"""VS Code's problem matcher `$gcc`."""
 
 
 def test_all_changed_files_are_graded_and_summarized(
@@ -54,6 +57,10 @@ def test_all_changed_files_are_graded_and_summarized(
         f"::error file=work/01_lesson_1/{files[number].name}" for number in (2, 3)
     ]
     assert ",line=2,title=1.2 twice_1_2%3A value::" in commands[0]
+    assert main([*words, "grade", str(files[2]), "--annotate", "gcc"]) == 1
+    problem = GCC.fullmatch(capsys.readouterr().out.splitlines()[-1])
+    assert problem is not None
+    assert problem.group(1, 2, 3, 4) == (f"work/01_lesson_1/{files[2].name}", "2", "1", "error")
     root = ET.parse(junit).getroot()
     assert (root.get("failures"), root.get("errors")) == ("1", "1")
     failed = root.find(".//testcase[@classname='lesson_1/twice_1_2'][@name='value']/failure")
@@ -65,15 +72,20 @@ def test_annotations_are_escaped(tmp_path: Path) -> None:
     exercise = load_course(write_course(tmp_path / "course", exercises=1)).exercises[0]
     path = tmp_path / "a,b:c%.py"
     hostile = verdict("value", Status.FAILED, got="100%\n::error::\r\x1b[31m", line=3)
-    [command] = annotations_of(GradedFile(exercise, path, report(hostile)), {"GITHUB_WORKSPACE": str(tmp_path)})
+    root = {"GITHUB_WORKSPACE": str(tmp_path)}
+    [command] = annotations_of(GradedFile(exercise, path, report(hostile)), "github", root)
     assert command.startswith(
         "::error file=a%2Cb%3Ac%25.py,line=3,title=1.1 twice_1_1%3A value::value is right%0AGot: 100%25%0A::e"
     )
     assert not {"\n", "\r", "\x1b"} & set(command)
     undecided = report_of(exercise.key, Outcome.INCONCLUSIVE)
-    [command] = annotations_of(GradedFile(exercise, path, undecided), {})
+    [command] = annotations_of(GradedFile(exercise, path, undecided), "github", {})
     assert command.startswith("::warning file=")
-    assert not list(annotations_of(GradedFile(exercise, path, report(verdict("value"))), {}))
+    assert not list(annotations_of(GradedFile(exercise, path, report(verdict("value"))), "github", {}))
+    [line] = annotations_of(GradedFile(exercise, path, report(hostile)), "gcc", root)
+    assert GCC.fullmatch(line) is not None
+    assert line.startswith("a,b:c%.py:3:1: error: value is right · Got: 100% ::error:: ")
+    assert "\x1b" not in line
 
 
 @pytest.mark.parametrize(
@@ -84,7 +96,7 @@ def test_annotations_are_escaped(tmp_path: Path) -> None:
         ("grade --all --file x.py", "--file"),
         ("grade --all --json", "--json"),
         ("grade 1.1 --junit x.xml", "--all"),
-        ("grade 1.1 --annotate github", "--all"),
+        ("grade 1.1 --annotate gcc --json", "--json"),
     ],
 )
 def test_options_that_do_not_fit_are_named(words: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
+import json
+import re
 import runpy
 
 from gpututor.app.commands import COMMANDS, key_name
+from gpututor.cli import grade
 from gpututor.settings import SETTINGS
 from tests.support import ROOT
 
@@ -26,3 +30,14 @@ def test_the_page_lists_every_setting_with_its_choices() -> None:
         for choice in setting.choices:
             word = str(choice).lower() if isinstance(choice, bool) else f'"{choice}"'
             assert f"`{word}`" in row
+
+
+def test_the_task_for_vs_code_is_a_command_of_gpututor() -> None:
+    [text] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    [task] = json.loads(text)["tasks"]
+    verb, *words = task["args"]
+    parser = argparse.ArgumentParser()
+    grade.add_arguments(parser)
+    arguments = parser.parse_args(words)
+    assert (task["command"], verb) == ("gpututor", "grade")
+    assert (arguments.exercise, arguments.annotate) == ("${file}", "gcc")
