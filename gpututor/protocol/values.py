@@ -5,8 +5,10 @@ A tensor is sent as a contiguous copy of its bytes and a `TensorFact` about the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
 
 import torch
 
@@ -113,6 +115,13 @@ class ObservedObject:
     text: str
 
 
+_OF_PROGRAMS: dict[str, Callable[[torch.nn.Module], Iterator[tuple[str, Any]]]] = {
+    "_modules": torch.nn.Module.named_children,
+    "_parameters": partial(torch.nn.Module.named_parameters, recurse=False),
+    "_buffers": partial(torch.nn.Module.named_buffers, recurse=False),
+}
+
+
 def tensors_in(value: object) -> dict[str, torch.Tensor]:
     """Return each tensor in `value` by path, such as `batch.0`. Raises `ValueRefused` for one that contains itself."""
     tensors: dict[str, torch.Tensor] = {}
@@ -187,7 +196,7 @@ def iter_parts(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
         parts.append((path, part))
         if len(parts) > MAX_NODES or path.count(".") > MAX_DEPTH:
             raise ValueRefused("the result is a module that is nested too deeply or has too many parts")
-        children = reversed(list(dict.items(vars(part)["_modules"])))
+        children = reversed(list(dict.items(_dictionary(part, "_modules"))))
         stack += [(joined(path, name), child) for name, child in children if child is not None]
     return parts
 
@@ -195,9 +204,16 @@ def iter_parts(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
 def state_of(parts: list[tuple[str, torch.nn.Module]], kind: str) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield `_parameters` or `_buffers` of all parts, by their full names."""
     for path, part in parts:
-        for name, tensor in dict.items(vars(part)[kind]):
+        for name, tensor in dict.items(_dictionary(part, kind)):
             if tensor is not None:
                 yield joined(path, name), tensor
+
+
+def _dictionary(module: torch.nn.Module, kind: str) -> dict[str, Any]:
+    """Return `_modules`, `_parameters` or `_buffers` of a module. A TorchScript program keeps them in C++."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return dict(_OF_PROGRAMS[kind](module))
+    return cast("dict[str, Any]", vars(module)[kind])
 
 
 def joined(path: str, name: str) -> str:

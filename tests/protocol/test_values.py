@@ -148,6 +148,17 @@ def test_modules_arrive_with_all_state_also_of_a_shared_layer() -> None:
     assert shared.parameters["0.weight"] is shared.parameters["2.weight"]
 
 
+@pytest.mark.parametrize("program", [lambda model: torch.jit.trace(model, torch.ones(2, 3)), torch.jit.script])
+def test_torchscript_programs_arrive_with_all_state(program: Any) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)).eval()
+
+    arrived = carried(program(model))
+
+    assert isinstance(arrived, ObservedModule)
+    assert arrived.parameters["0.weight"].values.equal(model[0].weight)
+    assert set(arrived.buffers) == {"1.running_mean", "1.running_var", "1.num_batches_tracked"}
+
+
 def test_devices_dtypes_sizes_and_arrays_survive_a_round_trip() -> None:
     device, dtype, size, array = carried([torch.device("cuda", 1), torch.float16, torch.Size([2]), np.arange(3.0)])
 

@@ -1,7 +1,9 @@
-"""A single compilation, right values, and times of warm calls that match the trace."""
+"""A single compilation, right values, and times of warm calls that match the timeline."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,12 +24,11 @@ from gpututor.checks import (
     structure,
     transfers,
 )
-from gpututor.trace.events import Event, Kind
+from gpututor.trace.events import COMPILES, REGION, Event, Kind
 
+TIMES = ("first_seconds", "seconds", "eager_seconds", "traced_seconds")
 PRODUCTS = 2
 """Kernels of one call of the model."""
-COMPILED = "Torch-Compiled Region"
-"""Start of the range's name of each call of a compiled model."""
 WHY = "A launch returns at once: the clock has to be read when the GPU is idle, before and after the calls."
 ADVICE = (
     "Call once before; then torch.cuda.synchronize(), read the clock, all repeats, torch.cuda.synchronize(), read it"
@@ -36,11 +37,11 @@ ADVICE = (
 
 
 def reference(model: dict[str, torch.Tensor], times: int, batch: torch.Tensor, repeats: int) -> dict[str, Any]:
-    """The network written out; the times are nothing."""
+    """The network written out; the times are zeros."""
     hidden = torch.relu(batch @ model["0.weight"].T + model["0.bias"])
     pooled = hidden.repeat(1, times).unflatten(1, (-1, 1024)).mean(dim=2)
     output = pooled @ model["4.weight"].T + model["4.bias"]
-    return {"output": output, "first_seconds": 0.0, "seconds": 0.0, "eager_seconds": 0.0}
+    return {"output": output, **dict.fromkeys(TIMES, 0.0)}
 
 
 def products(call: Call) -> list[Event]:
@@ -50,40 +51,48 @@ def products(call: Call) -> list[Event]:
 
 def is_compiled(call: Call, product: Event) -> bool:
     """True if the product belongs to a call of a compiled model."""
-    regions = (event for event in call.trace if event.kind is Kind.RANGE and event.name.startswith(COMPILED))
+    regions = (event for event in call.trace if event.kind is Kind.RANGE and event.name.startswith(REGION))
     return any(ran.launched < product.launched <= ran.end for ran in regions)
 
 
 def calls_of(call: Call, *, compiled: bool) -> list[Taken]:
-    """The time of each call of one of the models, by its products.
+    """The time of each call of the compiled model, or of the model itself and its trace, by its products.
 
-    It is at most that from the work or the wait before it to those after it. The last call to be timed must be waited
-    for.
+    It is at most that from the work or the wait before it to those after it. The host must wait after the last calls to
+    be timed; fewer than `repeats` calls after the last wait are not timed, such as one for the output.
     """
     work = products(call)
     rounds = list(zip(work[::PRODUCTS], work[PRODUCTS - 1 :: PRODUCTS], strict=False))
-    waits = [event.end for event in call.trace if event.kind is Kind.SYNCHRONISE]
-    timed = rounds[: 2 * call.drawn["repeats"] + 2]
+    launched = [first.launched for first, _ in rounds]
+    waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
+    last_wait = max((wait.launched for wait in waits), default=-1)
+    timed = [last.end for first, last in rounds if first.launched < last_wait]
+    if len(rounds) - len(timed) >= call.drawn["repeats"]:
+        timed = [last.end for _, last in rounds]
     times = []
     idle = call.span.started
     for number, (first, last) in enumerate(rounds):
-        before = max([idle, *(end for end in waits if end <= first.launched)])
-        after = [end for end in waits if end >= last.end] + [first.launched for first, _ in rounds[number + 1 :]]
+        before = max([idle, *(wait.end for wait in waits if wait.end <= first.launched)])
+        after = [wait.end for wait in waits if wait.end >= last.end] + launched[number + 1 :]
         most = max(last.end, min(after, default=0)) - before
         if is_compiled(call, first) == compiled:
-            times.append(Taken((last.end - first.start) / 1e9, most / 1e9, timed[-1][1].end))
+            times.append(Taken((last.end - first.start) / 1e9, most / 1e9, timed[-1]))
         idle = last.end
     return times
 
 
 def first_call(call: Call) -> Taken:
-    """The first call of the compiled model, with all that it has to make ready included."""
+    """The first call of the compiled model: at least the compilation in it."""
+    compilations = [event for event in call.trace if event.kind is Kind.RANGE and event.name.startswith(COMPILES)]
     times = calls_of(call, compiled=True)
-    return Taken(times[-1].least, max(taken.most for taken in times), times[-1].end) if times else UNKNOWN
+    if not times or not compilations:
+        return UNKNOWN
+    least = (compilations[0].end - compilations[0].launched) / 1e9
+    return Taken(least, max(taken.most for taken in times), times[-1].end)
 
 
 def warm_call(call: Call, *, compiled: bool) -> Taken:
-    """A call of a model that has been called before."""
+    """A call of a model that was called before."""
     times = calls_of(call, compiled=compiled)
     if len(times) < 2:
         return UNKNOWN
@@ -94,20 +103,23 @@ def warm_compiled_call(call: Call) -> Taken:
     return warm_call(call, compiled=True)
 
 
-def warm_eager_call(call: Call) -> Taken:
+def warm_uncompiled_call(call: Call) -> Taken:
+    """A call of the model itself or of its trace: both launch the same kernels."""
     return warm_call(call, compiled=False)
 
 
 def find_cold(run: Run) -> Finding | None:
-    """A call in which one of the two models was not called often enough to be warm."""
+    """A call in which one of the models was not called often enough to be warm."""
     for call in run.calls:
         repeats = call.drawn["repeats"]
-        regions = [event for event in call.trace if event.kind is Kind.RANGE and event.name.startswith(COMPILED)]
-        inside = [product for product in products(call) if is_compiled(call, product)]
-        eager = len(products(call)) // PRODUCTS - len(inside) // PRODUCTS
-        for calls, of in ((len(regions), "the compiled model"), (eager, "the model itself")):
-            if calls < repeats + 1:
-                expected = f"{repeats + 1} calls or more of {of}: one to warm up, and {repeats} to be timed"
+        regions = [event for event in call.trace if event.kind is Kind.RANGE and event.name.startswith(REGION)]
+        uncompiled = [product for product in products(call) if not is_compiled(call, product)]
+        for calls, least, of in (
+            (len(regions), repeats + 1, "the compiled model: one"),
+            (len(uncompiled) // PRODUCTS, 2 * repeats + 2, "the model itself and its trace: one of each"),
+        ):
+            if calls < least:
+                expected = f"{least} calls or more of {of} to warm up, and {repeats} of each to be timed"
                 return Finding(expected, f"{calls or 'no'} calls{run.which(call)}", run.line_of(call))
     return None
 
@@ -123,7 +135,7 @@ def find_compilation(run: Run) -> Finding | None:
 
 
 def warm_sentence(machine: Machine) -> str:
-    return "Both models are called: once to warm up, and then to be timed"
+    return "Each model is called: once to warm up, and then to be timed"
 
 
 def compiled_sentence(machine: Machine) -> str:
@@ -132,6 +144,12 @@ def compiled_sentence(machine: Machine) -> str:
 
 def virtual(machine: Machine) -> bool:
     return machine.virtual
+
+
+def time_of(part: str, truth: Callable[[Call], Taken], name: str, work: str) -> Check:
+    """Check one of the four figures against the trace."""
+    check = measurement(truth, part, name=name, why=WHY, advice=ADVICE, on=virtual)
+    return replace(check, sentence=lambda machine: f"{part} matches the time of {work}")
 
 
 checks = [
@@ -143,7 +161,7 @@ checks = [
     ),
     structure(reference, advice="The times are floats, in seconds; the output is the tensor as the model gives it."),
     placement(
-        {"output": "device", "first_seconds": None, "seconds": None, "eager_seconds": None},
+        {"output": "device", **dict.fromkeys(TIMES)},
         advice="Leave the output on the GPU.",
     ),
     Check(
@@ -152,7 +170,7 @@ checks = [
         find_cold,
         needs=("structure",),
         why="The first call of a compiled model compiles: it takes seconds, and later calls take milliseconds or less.",
-        advice="Time the first call by itself, and then `repeats` further ones. Warm up the model itself, too.",
+        advice="Time the first call by itself, then `repeats` further ones. Warm up the model and its trace, too.",
         on=virtual,
     ),
     transfers(
@@ -162,9 +180,10 @@ checks = [
         on=virtual,
     ),
     parity(reference, why="A compiled model has to give what the model gives.", advice="Return compiled(batch)."),
-    measurement(first_call, "first_seconds", name="first", why=WHY, advice=ADVICE, on=virtual),
-    measurement(warm_compiled_call, "seconds", name="compiled", why=WHY, advice=ADVICE, on=virtual),
-    measurement(warm_eager_call, "eager_seconds", name="eager", why=WHY, advice=ADVICE, on=virtual),
+    time_of("first_seconds", first_call, "first", "the first compiled call"),
+    time_of("seconds", warm_compiled_call, "compiled", "a later one"),
+    time_of("eager_seconds", warm_uncompiled_call, "eager", "a call of the model itself"),
+    time_of("traced_seconds", warm_uncompiled_call, "traced", "a call of the traced model"),
     Check(
         "compilation",
         compiled_sentence,

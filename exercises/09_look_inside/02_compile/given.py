@@ -26,7 +26,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
     chance = torch.Generator().manual_seed(seed * 10 + case)
     rows = (40, 33, 35)[case] + int(torch.randint(0, 9, (), generator=chance))
     times = 128 * int(torch.randint(9, 13, (), generator=chance))
-    repeats, outputs = (3, 4, 2)[case], (8, 5, 1)[case]
+    repeats, outputs = (3, 4, 5)[case], (8, 5, 1)[case]
     pooled = 64 * times // POOL
     state = {
         "0.weight": torch.randn(64, 8, generator=chance),
@@ -38,11 +38,12 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Model and batch on the device, on which a product has been made before: the first one costs more."""
+    """The model, its trace and a batch on the device. Tracing ran the model: its first product would cost more."""
     outputs, pooled = drawn["model"]["4.weight"].shape
     layers = (nn.Linear(8, 64), Repeat(drawn["times"]), nn.ReLU(), nn.AvgPool1d(POOL), nn.Linear(pooled, outputs))
     model = nn.Sequential(*layers)
     model.load_state_dict(drawn["model"])
-    torch.ones(8, 8, device=device) @ torch.ones(8, 8, device=device)
+    model.to(device).requires_grad_(False)
     batch = drawn["batch"].to(device)
-    return {"model": model.to(device).requires_grad_(False), "batch": batch, "repeats": drawn["repeats"]}
+    traced = torch.jit.trace(model, batch)
+    return {"model": model, "traced": traced, "batch": batch, "repeats": drawn["repeats"]}

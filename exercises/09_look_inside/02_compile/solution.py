@@ -18,12 +18,12 @@ def seconds_for(work: Callable[[], Any]) -> float:
 
 
 def compile_and_time(
-    model: nn.Module, batch: torch.Tensor, repeats: int
+    model: nn.Module, traced: nn.Module, batch: torch.Tensor, repeats: int
 ) -> dict[str, Any]:
-    """The compiled model's output for `batch`, and three times.
+    """The compiled model's output for `batch`, and four times.
 
-    They are seconds: of its first call, of later ones, and of a call of
-    the model as it was.
+    They are seconds: of its first call, of later ones, of a call of the
+    model as it was, and of a call of the traced model.
     """
     compiled = torch.compile(model)
     first_s = seconds_for(lambda: compiled(batch))
@@ -31,11 +31,15 @@ def compile_and_time(
     compiled_s = seconds_for(lambda: [compiled(batch) for _ in calls])
     model(batch)
     eager_s = seconds_for(lambda: [model(batch) for _ in calls])
+    for _ in range(2):  # TorchScript optimizes in its first two calls.
+        traced(batch)
+    traced_s = seconds_for(lambda: [traced(batch) for _ in calls])
     return {
         "output": compiled(batch),
         "first_seconds": first_s,
         "seconds": compiled_s / repeats,
         "eager_seconds": eager_s / repeats,
+        "traced_seconds": traced_s / repeats,
     }
 
 
@@ -46,7 +50,8 @@ if __name__ == "__main__":
         )
         model.to("cuda").requires_grad_(False)
         batch = torch.randn(4096, 256, device="cuda")
-        figures = compile_and_time(model, batch, repeats=20)
+        traced = torch.jit.trace(model, batch)
+        figures = compile_and_time(model, traced, batch, repeats=20)
         print("output", tuple(figures.pop("output").shape))
         for name, seconds in figures.items():
             print(f"{name} {seconds * 1e3:.3f} ms")

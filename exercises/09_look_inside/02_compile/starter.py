@@ -18,19 +18,20 @@ def seconds_for(work: Callable[[], Any]) -> float:
 
 
 def compile_and_time(
-    model: nn.Module, batch: torch.Tensor, repeats: int
+    model: nn.Module, traced: nn.Module, batch: torch.Tensor, repeats: int
 ) -> dict[str, Any]:
-    """The compiled model's output for `batch`, and three times.
+    """The compiled model's output for `batch`, and four times.
 
-    They are seconds: of its first call, of later ones, and of a call of
-    the model as it was.
+    They are seconds: of its first call, of later ones, of a call of the
+    model as it was, and of a call of the traced model.
     """
-    # TODO: compile once; time the first call, then warm calls of both.
+    # TODO: compile once; time the first call, then warm calls of all.
     return {
         "output": model(batch),
         "first_seconds": 0.0,
         "seconds": 0.0,
         "eager_seconds": 0.0,
+        "traced_seconds": 0.0,
     }
 
 
@@ -41,7 +42,8 @@ if __name__ == "__main__":
         )
         model.to("cuda").requires_grad_(False)
         batch = torch.randn(4096, 256, device="cuda")
-        figures = compile_and_time(model, batch, repeats=20)
+        traced = torch.jit.trace(model, batch)
+        figures = compile_and_time(model, traced, batch, repeats=20)
         print("output", tuple(figures.pop("output").shape))
         for name, seconds in figures.items():
             print(f"{name} {seconds * 1e3:.3f} ms")

@@ -16,10 +16,18 @@ def seconds_for(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def compile_and_time(model: nn.Module, batch: torch.Tensor, repeats: int) -> dict[str, Any]:
+def compile_and_time(model: nn.Module, traced: nn.Module, batch: torch.Tensor, repeats: int) -> dict[str, Any]:
     compiled = torch.compile(model)
     first_s = seconds_for(lambda: compiled(batch))
     compiled_s = seconds_for(lambda: [compiled(batch) for _ in range(repeats)]) / repeats
     compiled(batch)
     eager_s = seconds_for(lambda: [compiled(batch) for _ in range(repeats)]) / repeats
-    return {"output": compiled(batch), "first_seconds": first_s, "seconds": compiled_s, "eager_seconds": eager_s}
+    seconds_for(lambda: [traced(batch) for _ in range(2)])
+    traced_s = seconds_for(lambda: [traced(batch) for _ in range(repeats)]) / repeats
+    return {
+        "output": compiled(batch),
+        "first_seconds": first_s,
+        "seconds": compiled_s,
+        "eager_seconds": eager_s,
+        "traced_seconds": traced_s,
+    }
