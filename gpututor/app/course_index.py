@@ -212,8 +212,8 @@ class Passage:
     text: str
     """Text to show."""
     weight: int
-    lowered: str
-    """Text to search."""
+    searched: tuple[str, ...]
+    """Texts to search, the most important first: a name before its summary."""
 
     @property
     def where(self) -> str:
@@ -247,7 +247,7 @@ class TextIndex:
         """Return the passages that fit all the words of `query`, in any order and case, best first."""
         if not query.strip():
             return SearchResults((), 0)
-        matches = ranked(query, self._passages, lambda passage: (passage.lowered,), lambda passage: passage.weight)
+        matches = ranked(query, self._passages, lambda passage: passage.searched, lambda passage: passage.weight)
         # A heading is shown with the paragraph below it, which may have the words too.
         places: dict[tuple[str, str], Passage] = {}
         for passage, _ in matches:
@@ -257,7 +257,7 @@ class TextIndex:
 
 def _passages(page: Lesson | Exercise) -> Iterator[Passage]:
     label = str(page.number) if isinstance(page, Lesson) else page.label
-    yield _passage(page, "", 0, page.summary, _NAME, f"{label} {page.title} {page.summary}")
+    yield _passage(page, "", 0, page.summary, _NAME, page.title, f"{label} {page.summary}")
     try:
         text = page.text if isinstance(page, Lesson) else page.task
     except CourseError:
@@ -286,10 +286,10 @@ def _passages(page: Lesson | Exercise) -> Iterator[Passage]:
             block = []
 
 
-def _passage(page: Lesson | Exercise, heading: str, line: int, text: str, weight: int, searched: str = "") -> Passage:
-    """`searched`: the text to search, by default the text to show."""
+def _passage(page: Lesson | Exercise, heading: str, line: int, text: str, weight: int, *searched: str) -> Passage:
+    """`searched`: the texts to search, by default the text to show."""
     plain = " ".join(re.sub(r"[`*]+|^[-*] ", "", text).split())
-    return Passage(page, heading, line, plain, weight, searched.casefold() or plain.casefold())
+    return Passage(page, heading, line, plain, weight, searched or (plain,))
 
 
 def excerpt(text: str, query: str, width: int) -> tuple[str, tuple[tuple[int, int], ...]]:
