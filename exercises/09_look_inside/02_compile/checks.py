@@ -67,7 +67,7 @@ def calls_of(call: Call, *, compiled: bool) -> list[Taken]:
     waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
     last_wait = max((wait.launched for wait in waits), default=-1)
     timed = [last.end for first, last in rounds if first.launched < last_wait]
-    if len(rounds) - len(timed) >= call.drawn["repeats"]:
+    if not timed or len(rounds) - len(timed) >= call.drawn["repeats"]:
         timed = [last.end for _, last in rounds]
     times = []
     idle = call.span.started
