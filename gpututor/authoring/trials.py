@@ -14,7 +14,7 @@ from gpututor.authoring.mutants import Mutant, mutants_of
 from gpututor.authoring.pool import Examined
 from gpututor.authoring.problems import Problem
 from gpututor.course.model import Exercise
-from gpututor.grading.report import Outcome, Report, Status
+from gpututor.grading.report import BROKEN_CHECK, Outcome, Report, Status
 from gpututor.grading.report_text import count
 
 CONSTANTS: tuple[object, ...] = (None, True, 0, 1.0, "cuda:0", [], {}, ())
@@ -327,6 +327,15 @@ def _starter(exercise: Exercise, report: Report) -> Iterator[Problem]:
     elif report.outcome not in _REJECTED:
         advice = "It should run, and its report should name what is missing."
         yield Problem(file, "the starter is not graded", advice, details=describe_failure(report))
+    yield from _broken_checks(file, report)
+
+
+def _broken_checks(file: Path, report: Report) -> Iterator[Problem]:
+    for name, got in {
+        verdict.check: verdict.got for verdict in report.verdicts if verdict.expected == BROKEN_CHECK
+    }.items():
+        advice = "Let checks.py give a verdict on it, or let the check need another one: needs=(...)."
+        yield Problem(file, f"the check {name} breaks on it", advice, details=(got,))
 
 
 def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterator[Problem]:
@@ -343,6 +352,7 @@ def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterat
         return
     if report.suspicions:
         yield Problem(file, "its outcome is `needs review`", "Show the mistake alone.", details=report.suspicions)
+    yield from _broken_checks(file, report)
     verdict = report.first_failure
     assert verdict is not None
     words = {"expected": verdict.expected, "got": verdict.got, "why": verdict.why, "advice": verdict.advice}

@@ -4,9 +4,10 @@ PATH is the folder of an exercise, a lesson or a course, a number (5 or 5.1) or 
 
 For each exercise: its form and texts; that the starter is refused; that the solution passes in every scenario with ten
 seeds; that each right variant passes in every scenario; that each wrong solution fails first on the check that it
-names, with a complete report; that constants and spoiled results are rejected; that zeros, or the first argument,
-earn no point as the result; that tolerances reject nonsense; that baselines are right; and that the solution with
-one change (a move dropped, a wait added, a device swapped …) is noticed. For each lesson: its form, and its examples.
+names, with a complete report; that no check breaks on them; that constants and spoiled results are rejected; that
+zeros, or the first argument, earn no point as the result; that tolerances reject nonsense; that baselines are right;
+and that the solution with one change (a move dropped, a wait added, a device swapped …) is noticed. For each lesson:
+its form, and its examples.
 
 --models grades the solution, the right variants and the wrong solutions on other GPUs, too: the right ones must pass
 there, and the wrong ones must fail.

@@ -22,6 +22,10 @@ Placement = Literal["traced", "corroborated", "self-reported", ""]
 Workers = Literal["spare", "fork server", ""]
 
 
+BROKEN_CHECK = "a result that the check can look at"
+"""`Verdict.expected` of a check whose code broke on the submission."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Result of one check in one scenario. All texts are plain text, never markup.

@@ -21,7 +21,7 @@ from gpututor.course.model import Exercise
 from gpututor.errors import CourseError, GradingError, NotGradableHere, TutorError
 from gpututor.grading.description import CheckDescription, description_to_json
 from gpututor.grading.events import GradeRequest
-from gpututor.grading.report import Status, Verdict
+from gpututor.grading.report import BROKEN_CHECK, Status, Verdict
 from gpututor.hardware.scenario import ACCELERATORS
 from gpututor.judge.devices import machine_specs, to_machine
 from gpututor.judge.runner import Opener, RunPlan, Submission, run_submission
@@ -209,7 +209,7 @@ def finding_of_broken_check(error: Exception) -> Finding:
     frames = authors_frames(error)
     at = f", at line {frames[-1].line} of {os.path.basename(frames[-1].file)}" if frames else ""
     return Finding(
-        "a result that the check can look at",
+        BROKEN_CHECK,
         f"the check broke on it, but not on the result of the exercise's own file{at}: {describe_error(error)}",
         why="The author did not expect such a result. It can be right or wrong: a person has to look.",
         advice="Compare what your function returns with the example in the task.",

@@ -129,6 +129,17 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
         ),
         ("checks.py:28: a grading broke: check 'own': NameError",),
     ),
+    "breaks_on_others": (
+        (
+            Change("checks.py", "import parity, ", "import Check, parity, "),
+            Change(
+                "checks.py",
+                "    parity(ref",
+                "    Check('own', lambda _: 'So', lambda run: {}[0] if 'abs' in run.source else None),\n    parity(ref",
+            ),
+        ),
+        ("wrong/signs_lost.py: the check own breaks on it",),
+    ),
     "broken": ((Change("checks.py", "checks = [", "checks = [\n    nothing,"),), ("checks.py:16: NameError",)),
     "no_python": (
         (Change("solution.py", "    return", "  return"),),
@@ -166,7 +177,8 @@ def test_a_mistake_is_reported_with_advice(slug: str, words: str, subjects: dict
 
 
 @pytest.mark.parametrize(
-    "slug", ["several", "endless", "now_and_then", "broken", "breaks", "unseeded", "unbuilt", "unguarded"]
+    "slug",
+    ["several", "endless", "now_and_then", "broken", "breaks", "breaks_on_others", "unseeded", "unbuilt", "unguarded"],
 )
 def test_nothing_else_is_reported(slug: str, subjects: dict[str, Subject]) -> None:
     different = {title.partition("with seed")[0] for title in titles(subjects[slug])}
