@@ -150,12 +150,12 @@ def test_modules_arrive_with_all_state_also_of_a_shared_layer() -> None:
 
 @pytest.mark.parametrize("program", [lambda model: torch.jit.trace(model, torch.ones(2, 3)), torch.jit.script])
 def test_torchscript_programs_arrive_with_all_state(program: Any) -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)).eval()
+    layer = torch.nn.Linear(3, 3)
 
-    arrived = carried(program(model))
+    arrived = carried(program(torch.nn.Sequential(layer, torch.nn.BatchNorm1d(3)).eval()))
 
     assert isinstance(arrived, ObservedModule)
-    assert arrived.parameters["0.weight"].values.equal(model[0].weight)
+    assert arrived.parameters["0.weight"].values.equal(layer.weight)
     assert set(arrived.buffers) == {"1.running_mean", "1.running_var", "1.num_batches_tracked"}
 
 
