@@ -90,7 +90,7 @@ def traffic(
 
 
 def _in_each_kernel(wrong: Callable[[Event], tuple[str, str] | None]) -> Callable[[Run], Finding | None]:
-    """Return a `Check.find` for each Triton kernel; `wrong` returns what was expected and what came."""
+    """Return a `Check.find` that applies `wrong` to each Triton kernel; it returns the expected and the actual."""
 
     def find(run: Run, call: Call) -> Finding | None:
         kernels = [event for event in call.trace if event.kind is Kind.KERNEL and event.programs]

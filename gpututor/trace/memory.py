@@ -38,7 +38,7 @@ class OutOfMemoryEvent:
     size_bytes: int
     allocated: int
     number: int
-    """The last event before it; -1 without one."""
+    """Index of the last memory event before it; -1 if there is none."""
 
 
 class Reading(NamedTuple):
@@ -46,13 +46,13 @@ class Reading(NamedTuple):
 
     allocated: int
     number: int
-    """The last event before it; -1 without one."""
+    """Index of the last memory event before it; -1 if there is none."""
     moment: int
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An allocation, or the end of one."""
+    """An allocation or a release of memory."""
 
     taken: bool
     size_bytes: int
