@@ -3,8 +3,8 @@
 - `python -m gpututor.devices.run_program run [--device D] [--gpu G] [--gpus N] [--memory S] FILE [ARGS …]`
 - `python -m gpututor.devices.run_program trace TASK`, where TASK is a JSON object with the fields of `Task`
 
-The program has stdin, stdout, stderr and the exit code for itself. A traced program's report is written to a folder
-when Python ends, after the program's threads and its `atexit` functions; see `gpututor.devices.process_report`.
+The program owns stdin, stdout, stderr and the exit code. A traced program's report is written to a folder when Python
+exits, after the program's threads and its `atexit` functions; see `gpututor.devices.process_report`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpututor.devices import process_report
-from gpututor.devices.programs import Program, check, run_on, whose
+from gpututor.devices.programs import Program, check, learners_of, run_on
 from gpututor.devices.virtual.options import DEFAULT_MODEL, bytes_in, count_in
 from gpututor.errors import UsageError
 from gpututor.hardware.gpus import GpuSpec, gpu_spec
@@ -159,7 +159,7 @@ def trace(task: Task) -> None:
         for name in task.others:
             gpu_spec(name)
         check(program)
-        trace_request = process_report.TraceRequest(task.folder, whose(program), task.chrome)
+        trace_request = process_report.TraceRequest(task.folder, learners_of(program), task.chrome)
         report = process_report.Report(trace_request)
 
         def began(device: SelectedDevice) -> None:
@@ -173,7 +173,7 @@ def trace(task: Task) -> None:
         process_report.write(os.path.join(task.folder, process_report.FIRST), {"refused": [error.title, error.advice]})
         sys.exit(error.exit_code)
     except SystemExit:
-        if received:  # raised in a callback of C code, the handler's exception may have become another one
+        if received:  # C code may have replaced the exception of the signal's handler with another exception
             sys.exit(128 + received[0])
         raise
 

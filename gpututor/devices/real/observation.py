@@ -23,7 +23,7 @@ _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def requested_bytes(message: str) -> int:
-    """Return the bytes that an out-of-memory error names, as exactly as it does; 0 if it names none."""
+    """Return the size in the message of an out-of-memory error, rounded as there; 0 if there is none."""
     match = _REQUESTED.search(message)
     return round(float(match[1]) * _UNITS[match[2]]) if match else 0
 
@@ -89,7 +89,7 @@ class Observation:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Do not observe this thread: PyTorch works for itself, or another record stands for the work."""
+        """Stop observing this thread: the work is internal to PyTorch, or is recorded as part of another event."""
         thread = threading.get_ident()
         if thread in self._aside:
             yield
@@ -149,7 +149,7 @@ class Observation:
         self._open = Captured(device)
 
     def capture_ended(self, graph: Any) -> None:
-        """Store the capture as that of `graph`; None if the capture failed."""
+        """End the capture, and store it for `graph`; `graph` is None if the capture failed."""
         if self._open is not None and graph is not None:
             self._graphs[graph] = self._open
         self._open = None
@@ -202,11 +202,11 @@ class Observation:
         watch.keep(lap, row)
         return out
 
-    def made(self, tensor: torch.Tensor, stream: int, place: Place | None) -> None:
-        """Record the memory of a new tensor, and its end, unless it views a known storage.
+    def record_allocation(self, tensor: torch.Tensor, stream: int, place: Place | None) -> None:
+        """Record the allocation of a new tensor's memory, and later its release; ignore views of a known storage.
 
-        The total after an allocation is the allocator's own figure, which counts workspaces too. The total after an
-        end is that figure less the storage's bytes, as a destructor cannot call the allocator.
+        The total after an allocation is the allocator's own figure, which includes workspaces. The total after a
+        release is that figure minus the storage's bytes, because a destructor cannot call the allocator.
         """
         backend = self.backends.get(tensor.device.type)
         if not self._records_memory or backend is None or tensor.layout is not torch.strided:
@@ -235,7 +235,9 @@ class Observation:
         """Record that the allocator returned memory to the driver, which waits for all work of the device."""
         self.waited("cudaFree", device, 0, began, place)
 
-    def lacked(self, device: torch.device, error: BaseException, stream: int, place: Place | None) -> None:
+    def record_out_of_memory(
+        self, device: torch.device, error: BaseException, stream: int, place: Place | None
+    ) -> None:
         """Record that an operator ran out of memory."""
         backend = self.backends.get(device.type)
         if self._records_memory and backend is not None:

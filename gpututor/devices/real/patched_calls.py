@@ -115,7 +115,7 @@ def _stream_wait(seen: Observation, stream: Any) -> tuple[torch.device, int]:
 
 
 def _event_wait(kind: str) -> Watch:
-    # An event does not tell the stream that it was recorded in; if it was not recorded, it has no device either.
+    # An event does not expose its stream; an event that was never recorded has no device either.
     return _waiting(lambda seen, event: (getattr(event, "device", None) or torch.device(kind), 0))
 
 
@@ -135,7 +135,7 @@ def _printing(seen: Observation, real: Real, name: str, /, self: Any, **kwargs: 
 
 @_around
 def _as_number(seen: Observation, real: Real, name: str, self: Any) -> Any:
-    """Record a number that is read where no mode sees it: `torch.tensor([x, y])` reads its elements so."""
+    """Record the read of a number that bypasses the modes, as `torch.tensor([x, y])` reads its elements."""
     if self.device.type not in seen.backends or not seen.recorder.enabled or seen.is_aside():
         return real(self)
     reads, began = seen.reads, seen.now()
@@ -195,7 +195,7 @@ _LAUNCHERS = "torch._inductor.runtime.triton_heuristics"
 
 @_around
 def _compiled_kernel(seen: Observation, real: Real, name: str, /, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Record a kernel that TorchInductor made: its only operators are those that it leaves to libraries."""
+    """Record a kernel that TorchInductor generated; compiled code dispatches operators only to call libraries."""
     tensors = [value for value in args if isinstance(value, torch.Tensor)]
     if not tensors or kwargs.get("benchmark_run"):
         return real(self, *args, **kwargs)
@@ -336,7 +336,7 @@ TABLE = (
     Row("jit", "trace_module", _tracing),
     Row(_LAUNCHERS.removeprefix("torch.") + ".CachingAutotuner", "run", _compiled_kernel),
 )
-"""Waits of the host, and calls without an operator. Rows of a torch that lacks them are left out."""
+"""Waits of the host, and calls without an operator. Rows that this version of torch lacks are skipped."""
 
 
 def _loaded(path: str) -> Any:

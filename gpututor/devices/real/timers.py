@@ -39,7 +39,7 @@ class Lap:
         self.stream = stream
         self.start = -1
         self.end = -1
-        """The time at which the host was done with it; for the host's own work, the end of the work."""
+        """The time at which the launch returned; for the CPU's work, the end of the work."""
         self.opened: Any = None
         self.closed: Any = None
 
@@ -65,7 +65,7 @@ class Stopwatch:
         """Store the lap's times in row `row` of the trace, once they are known."""
 
     def rest(self) -> None:
-        """Use the moment after the host has waited for the device."""
+        """Read finished times cheaply: the host has just waited for the device."""
 
     def settle(self) -> None:
         """Wait for the device, and find out all times."""
@@ -81,8 +81,8 @@ class HostStopwatch(Stopwatch):
 class DeviceStopwatch(Stopwatch):
     """The stopwatch of a device with events.
 
-    After an error of the device, which CUDA then raises for every call, no more times are known; the program gets the
-    error from its own next call.
+    After a device error, CUDA raises the error in every call. From then on no times are known, and the program's next
+    call raises the error.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class DeviceStopwatch(Stopwatch):
         if start is not None and end is not None:
             if lap.closed is not None and self._tie is not None and end - self._tie[1] > _TIE_REACHES_NS:
                 self._tie, in_use = (lap.closed, end), lap.closed
-            # On an idle device the first event passes before the launch; and the tie is good to some microseconds only.
+            # An idle device passes the first event before the launch, and the tie is accurate to microseconds only.
             start = max(start, lap.launched, self._busy_until.get(lap.stream, 0))
             end = self._busy_until[lap.stream] = max(start, end)
             self._set_times(row, start, end)
