@@ -43,7 +43,7 @@ class MachineOptions:
 
     def machine(self) -> AbstractContextManager[VirtualMachine]:
         """Enter the machine for a block, instead of the session's machine if there is one. Imports torch."""
-        with versions.lookups_in_words():
+        with versions.explain_missing_names():
             from gpututor.devices.virtual import session
 
         return session.virtual_gpu_or_another(self.count, self.model.name, memory_bytes=self.memory_bytes)

@@ -69,13 +69,13 @@ class TorchNotSupported(TutorError):
 def warn_of(version: str) -> None:
     """Warn `UntestedTorch` for a version, such as `2.14.1+cpu`, outside the tested range."""
     if not _numbers(OLDEST) <= _numbers(version) <= _numbers(NEWEST):
-        words = f"gpututor's virtual GPU was tested with torch {OLDEST} to {NEWEST}, and this is torch {version}."
-        warnings.warn(f"{words} It may do something else than CUDA there.", UntestedTorch, stacklevel=4)
+        words = f"gpututor's virtual GPU was tested with torch {OLDEST} to {NEWEST}, but this is torch {version}."
+        warnings.warn(f"{words} Its behavior may differ from CUDA's.", UntestedTorch, stacklevel=4)
 
 
 @contextmanager
-def lookups_in_words() -> Iterator[None]:
-    """Turn a lookup of a name that this torch lacks into `TorchNotSupported`, which says its name."""
+def explain_missing_names() -> Iterator[None]:
+    """Raise `TorchNotSupported` instead of an `AttributeError` or `ImportError` for a name that this torch lacks."""
     try:
         yield
     except AttributeError as error:
@@ -96,7 +96,7 @@ def _lacking(name: str) -> TorchNotSupported:
 
     return TorchNotSupported(
         f"torch {torch.__version__} has no {name}, which the virtual GPU needs.",
-        f"It was tested with torch {OLDEST} to {NEWEST}: install one of those.",
+        f"It was tested with torch {OLDEST} to {NEWEST}: install one of these versions.",
     )
 
 

@@ -308,7 +308,7 @@ class MachineClock:
             return reached
 
     def has_passed(self, gpu: int, mark: EventMarker) -> bool:
-        """Return True if all work before `mark` is done, for an allocator that asks for itself."""
+        """Return True if all work before `mark` is done. Only the allocator asks: the program's order is unchanged."""
         with self._lock:
             self.host.spend(EVENT)
             self.gpus[gpu].play_until(self.host.now)

@@ -153,7 +153,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         self._used: list[Any] = used
         self._arrived = False
         self.meeting: Rendezvous | None = None
-        # C++ holds only its own half, and would wait forever without this one.
+        # C++ does not keep the Python object alive, and would wait forever without it.
         _under_way.append(self)
 
     def arrive(self, timeout: timedelta = timedelta(0)) -> bool:
@@ -168,7 +168,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
             finish()
         if self in _under_way:
             _under_way.remove(self)
-        self.let_go()
+        self.release()
         return done
 
     def sender(self) -> int:
@@ -177,14 +177,14 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         return int(self._carried._source_rank())
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Make the current stream wait, but not the host's clock, as with NCCL; in real time the values must arrive."""
+        """Make the current stream wait, but not the host's clock, as with NCCL. Blocks until the values arrive."""
         done = self.arrive(timeout)
         if self.meeting is not None:
             self.meeting.join()
         self._used = []
         return done
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release gloo's finished work, which holds its tensors."""
         if self._in_a_thread and self._carried.is_completed():
             self._carried = _Done()
@@ -233,10 +233,10 @@ def finish_last_works() -> None:
     """Wait, as Python ends, until gloo's threads have released their tensors."""
     deadline = time.monotonic() + LAST_WORKS_S
     communicator.send_last(LAST_WORKS_S)
-    while not communicator.wait_for_return(0.01) and time.monotonic() < deadline:
+    while not communicator.wait_for_release(0.01) and time.monotonic() < deadline:
         for work in list(_under_way):
-            work.let_go()
-        communicator.let_go_of_answers()
+            work.release()
+        communicator.release_replies()
 
 
 atexit.register(finish_last_works)

@@ -17,7 +17,7 @@ from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.execution.copies import put_copy
 from gpututor.devices.virtual.execution.graph_memory import GraphMemory, Placed
 from gpututor.devices.virtual.execution.launch import launch
-from gpututor.devices.virtual.execution.races import replayed
+from gpututor.devices.virtual.execution.races import record_replay
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.memory.allocator import Allocation
 
@@ -233,5 +233,5 @@ class CapturedWork:
                 task = put_copy(machine, gpu, stream, size, node.name, engine, duration, 0, asynchronous=True)
             last = task if node.branch == 0 else last
         if last is not None:
-            replayed(machine, last, self.read, self.written, self.made)
+            record_replay(machine, last, self.read, self.written, self.made)
         return last

@@ -1,4 +1,4 @@
-"""Kernels: asynchronous launches on a GPU, computed by the host itself on the CPU."""
+"""Kernels: asynchronous launches on a GPU, and work that the host computes itself."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class CompiledRegion:
         for tensor in tensors:
             (self.written if id(tensor._host) in written else self.read).add(tensor._block)
 
-    def made(self, results: Any) -> None:
-        """Record the memory of results; that of a view of an argument was only read."""
+    def add_results(self, results: Any) -> None:
+        """Record the memory of results as written, unless it was only read, as a view of an argument."""
         for tensor in torch_private.tree_leaves(results):
             if hasattr(tensor, "_block") and tensor._block not in self.read:
                 self.written.add(tensor._block)
@@ -80,7 +80,7 @@ def kernel(
         read = [tensor for tensor in tensors if id(tensor._host) not in outs]
         size_bytes -= sum(tensor._host.nbytes for tensor in tensors if id(tensor._host) in outs)
     cost = prices.cost_on_gpu(gpu.spec, op, read, size_bytes, out, call)
-    # Neither this function's caller nor the caller of that is learner code.
+    # The two nearest callers are never learner code.
     place = machine.recorder.place(2) if machine.recorder.enabled else None
     access = _launch(machine, gpu, op.name, size_bytes, cost, place)
     if access is not None:

@@ -67,7 +67,7 @@ class CachingAllocator:
         self.history: MemoryHistory | None = None
         """None unless the program records it."""
         self.values_on_host = True
-        """True if storages take as much of the host's memory."""
+        """True if a storage takes the same number of bytes on the host."""
         self.of_thread = _OfThread()
         self._freed: deque[tuple[Block, int, Moment | None, Collection[int]]] = deque()
         self._lock = threading.Lock()
@@ -106,7 +106,7 @@ class CachingAllocator:
             self.statistics.note(pool, size, requested, size)
             self._in_use += size
             watch = self.watch
-            block.row = -1 if watch is None else watch.taken(size, self._in_use, self.of_thread.writer)
+            block.row = -1 if watch is None else watch.record_allocation(size, self._in_use, self.of_thread.writer)
             if self.history is not None:
                 self.history.add("alloc", block.address, size, stream)
         return block
@@ -165,7 +165,7 @@ class CachingAllocator:
             general = self._general.all()
             idle = sum(part.idle_bytes for part in general)
             if self._settings.expandable:
-                # What a free block has need not be mapped for another.
+                # Pages of free blocks can be mapped again for another block.
                 idle += sum(entry[0] for part in general for entry in part.free)
             if not fits_now and self._missing(pool, size) > self.limit - self.reserved + idle:
                 self._release_idle()
@@ -279,7 +279,7 @@ class CachingAllocator:
             self.statistics.note(pool, -size, -requested, 0 if others else -size)
             self._in_use -= size
             if moment is not None and self.watch is not None:
-                self.watch.left(size, self._in_use, moment, row)
+                self.watch.record_free(size, self._in_use, moment, row)
 
     def _free_pending(self, *, wait: bool = False) -> None:
         """Free the blocks that no stream uses any more; with `wait`, all of them. A capture records no events."""
@@ -348,7 +348,7 @@ class CachingAllocator:
             count = len(released)
             unmapped = expandable.unmap_free_pages(pool)
             if self.watch is not None and (released or unmapped) and not waited:
-                self.watch.shrinking()
+                self.watch.wait_for_device()
                 waited = True
             if self.history is not None:
                 for address, size in released:
@@ -366,7 +366,7 @@ class CachingAllocator:
         if self.history is not None:
             self.history.add("oom", self.free, size)
         if self.watch is not None:
-            self.watch.short(size, allocated)
+            self.watch.record_out_of_memory(size, allocated)
         return cuda_errors.out_of_memory(
             self.index,
             wanted=segment_size(size),
@@ -432,5 +432,5 @@ class Allocation:
             watch = self._memory.watch
             if watch is not None and watch.order.active:
                 uses = self.reads() if self.written is None else [*self.reads(), self.written]
-                watch.freed(uses, self.home, self.recorded or ())
+                watch.record_freed_in_use(uses, self.home, self.recorded or ())
             self._memory.leave(self._block, self.size_bytes, self.home, self.recorded or ())

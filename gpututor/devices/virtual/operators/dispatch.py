@@ -139,7 +139,7 @@ class DeviceMode(TorchDispatchMode):
                 raise
             out = op.host_call(*converted, **kwargs)
         if (op.is_kernel or func in _READ_ON_HOST) and is_on() and active_machine().pending_copies:
-            execution.races.on_host(active_machine(), tensors_of(args), op.written_among(args, kwargs))
+            execution.races.record_host_access(active_machine(), tensors_of(args), op.written_among(args, kwargs))
         if op.is_kernel and is_on() and _device_of(out, args) == "cpu":
             execution.host_kernel(active_machine(), op, args, bytes_of(args) + bytes_of(out), out)
         return None if op.returns_nothing else out
@@ -185,7 +185,7 @@ def is_virtual_device(device: torch.device) -> bool:
         return device.index is not None
     # On a real GPU, kernels of real tensors, such as those of a backward pass, take scratch memory on cuda.
     return device.type == "cuda" and not (
-        is_on() and active_machine().beside_real_gpu and torch_private.default_device() is None
+        is_on() and active_machine().may_have_real_tensors and torch_private.default_device() is None
     )
 
 
@@ -235,7 +235,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     machine = active_machine()
     gpu = machine.by_device.get(id(device))
     if gpu is None:
-        gpu = machine.home(device)  # which says why it has none
+        gpu = machine.home(device)  # raises the error that says why there is none
     if inputs.sparse:
         if inputs.lazy:
             hosts = [resolved(host) if isinstance(host, Tensor) else host for host in hosts]
@@ -286,7 +286,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         gpu.memory.of_thread.writer = None
     if machine.capture is not None and op.is_kernel:
         results = _on_its_device(op, inputs, args, out, device)
-        execution.races.captured(machine, gpu, op, inputs.wrappers, (hosts, kwargs), results)
+        execution.races.record_captured_operator(machine, gpu, op, inputs.wrappers, (hosts, kwargs), results)
         return results
     results = fresh(out, device) if op.is_fresh else _on_its_device(op, inputs, args, out, device)
     if op.facts.scratch:
@@ -379,5 +379,5 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         gpu.memory.of_thread.writer = None
     made = wrap(out, [], gpu.device)
     if op.is_kernel and machine.capture is not None:
-        execution.races.captured(machine, gpu, op, (), (args, named), made)
+        execution.races.record_captured_operator(machine, gpu, op, (), (args, named), made)
     return made

@@ -1,7 +1,7 @@
 """The values of a CUDA graph: each captured operator is computed again, into the tensors that it returned then.
 
 CUDA runs nothing during a capture. Here operators are computed, as later operators need their outputs. At the end,
-earlier tensors that they wrote to are restored, and new ones hold nonsense until the first replay.
+earlier tensors that they wrote to are restored, and new tensors have undefined values until the first replay.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         host = _known(func, host)
     out = func(host, **options, device=CPU if target.type == "cpu" else machine.host_device)
     if out.is_meta:
-        known_values.copied(out, host)
+        known_values.remember_copy(out, host)
     if source.type == "cuda" and dtype in _SATURATING and host.dtype.is_floating_point and machine.values:
         _saturate(host, out)
     if target.type == "cpu" and non_blocking:
@@ -82,7 +82,7 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     )
     moved_to = out if target.type == "cpu" else None
     if source.type == "cpu" and target.type == "cuda":
-        copies.brought(active_machine(), host, target.index, access)
+        copies.record_upload(active_machine(), host, target.index, access)
     races.record_copy(active_machine(), access, args[0], moved_to, asynchronous=non_blocking)
     return VirtualTensor(out, target) if target.type == "cuda" else out
 
@@ -117,7 +117,7 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         save_before_copy(active_machine(), (source, target), target_host)
     func(target_host, source_host)
     if target_host.is_meta:
-        known_values.overwritten(target_host, source_host)
+        known_values.follow_copy(target_host, source_host)
     if active_machine().capture is not None:
         keep_copy(active_machine(), (source, target), target_host, source_host)
     if target_host.layout is not torch.strided:

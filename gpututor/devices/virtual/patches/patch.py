@@ -33,7 +33,7 @@ class Patch:
         owner: Any = sys.modules.get(self.owner)
         if owner is None:
             package, *parts = self.owner.split(".")
-            with options.lookups_in_words():
+            with options.explain_missing_names():
                 owner = reduce(getattr, parts, sys.modules[package])
         return owner
 

@@ -41,7 +41,7 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
         """Wait for the GPU, as on CUDA."""
         session = self._session
         if session is None or not session.is_running:
-            return False  # it ended with its machine, or another one took over
+            return False  # the profile ended with its machine, or a later profile replaced it
         try:
             return super().__exit__(*exception)
         finally:

@@ -200,7 +200,7 @@ def shallow_copy(tensor: VirtualTensor) -> VirtualTensor:
 
 
 def _like(tensor: VirtualTensor, copy: VirtualTensor) -> VirtualTensor:
-    """Return the copy of a tensor as a parameter if that is one, and with gradients if that has them."""
+    """Return `copy` as a parameter if `tensor` is a parameter, with the same `requires_grad`."""
     if getattr(tensor, "_is_param", False):
         return cast(VirtualTensor, torch.nn.Parameter(copy, tensor.requires_grad))
     return cast(VirtualTensor, copy.requires_grad_(tensor.requires_grad))

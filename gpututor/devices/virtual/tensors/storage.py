@@ -252,7 +252,7 @@ def storage_on(device: torch.device, host: torch.UntypedStorage, source: torch.d
 def _unpickled(values: bytes, device: str) -> VirtualStorage:
     with torch_private.host_only():
         host = torch.UntypedStorage(0)
-        if values:  # an empty buffer is refused
+        if values:  # `frombuffer` rejects an empty buffer
             host = torch.frombuffer(bytearray(values), dtype=torch.uint8).untyped_storage()
     return storage_on(gpu_device(torch.device(device)), host, CPU, "pickle.loads")
 
