@@ -247,9 +247,7 @@ CPU_SHAPE_RULES: dict[Any, ShapeRule] = {
 def _refusing(rule: Rule) -> Rule:
     def guarded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not active_machine().values:
-            raise cuda_errors.unsupported(
-                f"{func._schema.name} without values", "Without values, run a single process."
-            )
+            raise cuda_errors.unsupported(f"{func._schema.name} without values", "Run a single process.")
         return rule(func, args, kwargs)
 
     return guarded
