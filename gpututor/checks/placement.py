@@ -1,4 +1,4 @@
-"""Placement: every tensor of the result lives where it should."""
+"""Placement: every tensor of the result is on the right device."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def placement(
     advice: str = "",
     on: Applies = "everywhere",
 ) -> Check:
-    """Check that each output tensor lives on `outputs`, and gradients of leaves on the same device.
+    """Check that each output tensor is on the device of `outputs`, and the gradients of leaves on the same device.
 
-    `outputs` is `device` (the scenario's), a device's name, or these nested like the result.
+    `outputs` is "device" (the scenario's device), a device's name, or such names nested like the result.
     """
 
     def sentence(machine: Machine) -> str:

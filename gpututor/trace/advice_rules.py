@@ -23,7 +23,7 @@ SMALL_COPY = 64 << 10
 """Bytes below which a copy is mostly latency, on PCIe and on NVLink."""
 MANY_COPIES = 8
 _SCATTERED = 1.5
-"""Bytes moved for a byte asked for, above which the accesses of a kernel are scattered."""
+"""Bytes moved per requested byte, above which the accesses of a kernel are scattered."""
 FILLS = "aten::copy_"
 """The operator that copies into an existing tensor."""
 _MAKERS = "arange empty eye full linspace normal ones rand randint randn randperm zeros"

@@ -90,7 +90,7 @@ class Event:
     line: int | None
     """The line of that file, from 1; None if no line caused it."""
     requested: int = 0
-    """Bytes that the loads and stores of a kernel's programs asked for, if known; else 0."""
+    """Bytes that the loads and stores of a kernel's programs request, if known; else 0."""
     moved: int = 0
     """Bytes of the 32-byte sectors that those loads and stores touched; else 0."""
     programs: int = 0

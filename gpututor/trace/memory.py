@@ -147,7 +147,7 @@ class MemoryTimeline:
         return min(columns - 1, max(0, (moment - self.begin) * columns // span)) if span else 0
 
     def last_change(self, number: int) -> Change | None:
-        """Return what event `number` allocated or freed; None for -1."""
+        """Return the allocation or release of event `number`; None for -1."""
         if number < 0:
             return None
         rows, row = self._rows, int(self._numbers[number])

@@ -20,7 +20,7 @@ SWEEP = 1024
 AT_MOST = 16 * SWEEP
 """Launches whose events are stored at once; then the host waits for the oldest. Drivers queue about a thousand."""
 _TIES = 5
-"""Comparisons of the clocks, of which the quickest counts."""
+"""Number of comparisons of the clocks; the quickest is used."""
 _TIE_AGAIN_NS = 1_000_000_000
 """Age of a comparison after which the next wait repeats it: the clocks drift some millionths."""
 _TIE_REACHES_NS = 8_000_000_000

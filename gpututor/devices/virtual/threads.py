@@ -62,7 +62,7 @@ def acquire_after(frame: FrameType, ready: Stamp | None) -> None:
 
 
 def wait_timed_out(frame: FrameType, timeout: float | None) -> None:
-    """Move the clock of the code of `frame` by the seconds that it waited in vain."""
+    """Move the clock of the code of `frame` by the timeout that it waited for."""
     host = virtual_host()
     if host is not None and timeout is not None and timeout > 0 and is_learners(frame.f_code):
         host.sleep(round(timeout * 1e9))

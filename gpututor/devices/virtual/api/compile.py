@@ -54,7 +54,7 @@ def cond(
     return (true_fn if bool(pred) else false_fn)(*operands)
 
 
-def captured(func: Any, args: Any, kwargs: Any) -> Any:
+def run_control_flow(func: Any, args: Any, kwargs: Any) -> Any:
     """Run `cond` or `while_loop` of a graph that Dynamo captured; calls with fake tensors go to torch's operator."""
     if not any(type(value) is VirtualTensor for value in torch_private.tree_leaves((args, kwargs))):
         return func(*args, **kwargs)

@@ -10,7 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
-from gpututor.devices.virtual.api.compile import captured
+from gpututor.devices.virtual.api.compile import run_control_flow
 from gpututor.devices.virtual.api.random import generator_kind
 from gpututor.devices.virtual.api.tensor_types import convert_type, legacy_new, refuse_apply
 from gpututor.devices.virtual.machine import active_machine, cpp_device, is_on, meant_device
@@ -323,7 +323,7 @@ def _new(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _sparse_coo_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Make a tensor without values, for which C++ forgets the number of the device."""
+    """Make a sparse tensor without elements on its GPU: C++ would forget the GPU's number."""
     size = args[0] if args else kwargs.get("size")
     device = kwargs.get("device") or torch_private.default_device()
     sizes_only = len(args) == 1 and isinstance(size, tuple | list) and all(type(length) is int for length in size)
@@ -361,7 +361,7 @@ _CRASHING = ("_thnn_differentiable_gru_cell_backward", "_thnn_differentiable_lst
 
 def _control_flow(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     with DeviceFunctionMode():  # for the functions that it calls
-        return captured(func, args, kwargs)
+        return run_control_flow(func, args, kwargs)
 
 
 def _refuse_crashing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

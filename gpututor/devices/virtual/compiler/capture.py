@@ -221,7 +221,7 @@ def _call_optimizer(real: Any) -> Any:
 
 
 def _properties(device: Any = None) -> Any:
-    """Return what Inductor asks about a GPU."""
+    """Return the properties of a GPU that Inductor reads."""
     index = torch.device(device).index if isinstance(device, str | torch.device) else device
     known = torch.cuda.get_device_properties(index or 0)
     names = (

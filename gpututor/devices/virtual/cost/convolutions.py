@@ -21,7 +21,7 @@ _UNEVEN_CYCLES = 34
 """Cycles of a multiprocessor for an output of a depthwise kernel with adjacent channels and a non-square window, from
 two programs on an H100 PCIe: cuDNN has fast kernels for square windows only."""
 _UNEVEN_BASE = 1.7
-"""Base cycles of a depthwise output whose window is not square, relative to a square, from the same two programs:
+"""Base cycles of a depthwise output with a non-square window, relative to a square, from the same two programs.
 PyTorch's kernels are compiled for windows of 1, 3 and 5, and loop otherwise."""
 _BLOCK_OUTPUTS = 128 * 64
 """Output elements that one block computes."""

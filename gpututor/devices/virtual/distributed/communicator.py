@@ -326,7 +326,10 @@ class Communicator:
         return seconds + there + links.copy_s(gpu.spec, size_bytes, pinned=True, direction="h2d")
 
     def _expected(self, machine: VirtualMachine, ready: int, task: Task, ask: Ask) -> EventMarker:
-        """Return a marker for when this rank and the asked ranks are ready; `task` gets the longest duration."""
+        """Return a marker that is reached once this rank and the ranks of `ask` are ready.
+
+        `task` gets the longest duration.
+        """
 
         def moment() -> int:
             try:

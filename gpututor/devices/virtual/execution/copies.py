@@ -52,7 +52,7 @@ def copy(
         return None
     cost = gpu.launch_ns
     began = machine.clock.host.now + cost
-    task = put_copy(machine, gpu, stream, size_bytes, name, direction, duration, cost, asynchronous=asynchronous)
+    task = launch_copy(machine, gpu, stream, size_bytes, name, direction, duration, cost, asynchronous=asynchronous)
     if to_host and not asynchronous:
         waits.record_wait(machine, gpu, name, stream, began)
     return task
@@ -63,7 +63,7 @@ def copy_to_host(machine: VirtualMachine, source: torch.device, size_bytes: int,
     copy(machine, source, CPU, size_bytes, name)
 
 
-def put_copy(
+def launch_copy(
     machine: VirtualMachine,
     gpu: VirtualGpu,
     stream: int,

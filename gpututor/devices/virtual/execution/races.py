@@ -208,7 +208,7 @@ def _check_written(machine: VirtualMachine, name: str, block: Allocation, writte
 
 
 def report(machine: VirtualMachine, name: str, earlier: Task, access: Task) -> None:
-    """Record a hazard between two launches, of which `access` is the later."""
+    """Record a hazard between an earlier launch and `access`."""
     gpu, stream = access.key
     now = machine.clock.host.now
     machine.recorder.hazard(name, machine.gpus[gpu].name, stream=stream, partner=earlier.row, launched=now)

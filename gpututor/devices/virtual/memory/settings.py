@@ -13,7 +13,7 @@ from typing import Any
 
 MIB = 1 << 20
 GRANULE = 512
-"""Bytes to a multiple of which every allocation is rounded up (kMinBlockSize)."""
+"""Bytes: the size of every allocation is rounded up to a multiple of them (kMinBlockSize)."""
 INTERVALS = 16
 """Powers of two from 1 MiB on that can have a division of their own (kRoundUpPowerOfTwoIntervals)."""
 VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
@@ -36,7 +36,7 @@ class AllocatorSettings:
     expandable: bool = False
     """True if new segments can grow."""
     others: Mapping[str, Any] = field(default_factory=dict)
-    """Values that do not change what the virtual GPU does."""
+    """Settings without an effect on the virtual GPU."""
 
     def rounded(self, requested: int) -> int:
         """Return the bytes that an allocation of `requested` bytes takes (round_size)."""

@@ -151,7 +151,7 @@ def _infers_shapes(kinds: Any) -> bool:
 
 
 def _run_by_their_class(kinds: Any) -> bool:
-    """Return True for a DTensor and the like, whose class runs operators on their parts, in this mode."""
+    """Return True if one of the classes, such as DTensor, runs operators on parts of its tensors, in this mode."""
     others = [kind for kind in kinds if kind is not VirtualTensor]
     return torch_private.has_own_dispatch(others) and not torch_private.is_traced(others)
 

@@ -34,7 +34,7 @@ def _capture(machine: VirtualMachine, gpu: VirtualGpu) -> GraphCapture | None:
 
 
 def save_before(machine: VirtualMachine, gpu: VirtualGpu, op: Operator, args: Sequence[Any], kwargs: Any) -> None:
-    """Save what an operator is about to write to, for the end of the capture."""
+    """Save the tensors that an operator is about to write to, to restore them at the end of the capture."""
     capture = _capture(machine, gpu)
     if capture is not None:
         undeclared = (args[place] for place in op.facts.writes if place < len(args))

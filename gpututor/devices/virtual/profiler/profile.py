@@ -115,7 +115,7 @@ def init(
 
 
 def export_memory_timeline(self: Any, *args: Any, **options: Any) -> Any:
-    """Refuse a picture of memory, for which torch needs each block of the GPU."""
+    """Reject plots of memory over time: torch would show the memory of the values."""
     if self.use_device == "cuda" and active_machine().gpus:
         advice = "Use torch.cuda.memory._record_memory_history() and _dump_snapshot(), as PyTorch itself recommends."
         raise cuda_errors.unsupported("torch.profiler.profile.export_memory_timeline", advice)

@@ -165,7 +165,7 @@ class Tree:
         return _with(node, self._visible(seen.children, thread, within=False, as_is=as_is))
 
     def _piece(self, marker: Seen, span: Span, thread: int) -> Node:
-        """Return what the machine did for one operator."""
+        """Return the machine's work for one operator."""
         node = Node(span.name, "piece", thread, begin=span.begin, end=span.end)
         inner = marker.children
         if span.is_view and len(inner) == 1 and inner[0].name == span.name:

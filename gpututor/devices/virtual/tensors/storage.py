@@ -188,7 +188,7 @@ def _check_values(what: str) -> None:
 
 
 def _copy(source: Any, target: torch.UntypedStorage, target_host: torch.UntypedStorage) -> None:
-    """Copy the bytes of a storage to one of the same size, of which one or both are on a virtual GPU."""
+    """Copy the bytes of a storage to a storage of the same size; at least one is on a virtual GPU."""
     if source.device.type == "meta":
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     if source.nbytes() != target.nbytes():

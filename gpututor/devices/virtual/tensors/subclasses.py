@@ -129,7 +129,7 @@ def plain(tensor: Any) -> VirtualTensor:
 
 
 def _form(tensor: VirtualTensor) -> Any:
-    """Return what an operator in place can change besides values."""
+    """Return the properties that an operator in place can change besides values."""
     return id(tensor._block), tensor.size(), tensor.stride()
 
 
