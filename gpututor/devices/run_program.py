@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpututor.devices import process_report
 from gpututor.devices.programs import Program, check, learners_of, run_on
-from gpututor.devices.virtual.options import DEFAULT_MODEL, bytes_in, count_in
+from gpututor.devices.virtual.options import DEFAULT_MODEL, parse_count, parse_size
 from gpututor.errors import UsageError
 from gpututor.hardware.gpus import GpuSpec, gpu_spec
 from gpututor.processes import die_with_parent
@@ -64,9 +64,9 @@ def parse_device(device: str, gpu: str | None, gpus: str, memory: str | None, **
         raise UsageError(f"There is no device {device!r}.", "Known: auto, virtual, cpu, cuda, cuda:N, mps, xpu.")
     model, option = gpu_spec(DEFAULT_MODEL if gpu is None else gpu), "--gpus"
     try:
-        count = count_in(gpus)
+        count = parse_count(gpus)
         option = "--memory"
-        memory_bytes = None if memory is None else bytes_in(memory)
+        memory_bytes = None if memory is None else parse_size(memory)
     except ValueError as error:
         raise UsageError(f"{option}: {error}.") from None
     return DeviceRequest(device, model, count, memory_bytes, options)

@@ -70,7 +70,7 @@ class Observation:
         self._watches: dict[tuple[str, int], Stopwatch] = {("cpu", 0): HostStopwatch(self.now)}
         self._retries: dict[str, int] = {}
         self._open: Captured | None = None
-        self._aside: set[int] = set()
+        self._unobserved: set[int] = set()
         self._thread = threading.get_ident()
         self.reads = 0
         """The number of elements that the mode has seen being read."""
@@ -88,20 +88,20 @@ class Observation:
         return self.recorder.place(0, waiting) if place == NOWHERE and waiting is not None else place
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def unobserved(self) -> Iterator[None]:
         """Stop observing this thread: the work is internal to PyTorch, or is recorded as part of another event."""
         thread = threading.get_ident()
-        if thread in self._aside:
+        if thread in self._unobserved:
             yield
             return
-        self._aside.add(thread)
+        self._unobserved.add(thread)
         try:
             yield
         finally:
-            self._aside.discard(thread)
+            self._unobserved.discard(thread)
 
-    def is_aside(self) -> bool:
-        return bool(self._aside) and threading.get_ident() in self._aside
+    def is_unobserved(self) -> bool:
+        return bool(self._unobserved) and threading.get_ident() in self._unobserved
 
     def now(self) -> int:
         """Return the host's time, in nanoseconds since the recording began."""
@@ -139,7 +139,7 @@ class Observation:
         self.recorder.synchronise(name, where, stream=stream, launched=began, start=began, end=self.now(), place=place)
         watch = self.watch_of(device)
         if watch is not None:
-            watch.rest()
+            watch.host_waited()
 
     def is_capturing(self) -> bool:
         """Return True if any thread captures a graph."""
@@ -180,11 +180,11 @@ class Observation:
     ) -> Any:
         """Launch a kernel that is not an operator, and record it; without times unless `timed`."""
         watch = self.watch_of(device)
-        if watch is None or not self.recorder.enabled or self.is_aside():
+        if watch is None or not self.recorder.enabled or self.is_unobserved():
             return run()
         lap = watch.start()
         try:
-            with self.aside():
+            with self.unobserved():
                 out = run()
         except BaseException:
             watch.drop(lap)

@@ -87,7 +87,7 @@ class ObservingMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if (types and torch_private.is_traced(types)) or self._observation.is_aside():
+        if (types and torch_private.is_traced(types)) or self._observation.is_unobserved():
             return func(*args, **kwargs)
         if types and torch_private.has_own_dispatch(types):
             return NotImplemented  # the tensor's own class is next, and this mode sees what it calls
@@ -289,7 +289,7 @@ class ObservingMode(TorchDispatchMode):
         self._recorder.synchronise(
             name, device, stream=lap.stream, launched=lap.launched, start=lap.launched, end=lap.end, place=place
         )
-        watch.rest()
+        watch.host_waited()
 
     def _memory(self, device: torch.device, out: Any, stream: int) -> None:
         """Record new memory of an accelerator; the CPU's is not recorded."""

@@ -123,10 +123,10 @@ def _event_wait(kind: str) -> Watch:
 def _printing(seen: Observation, real: Real, name: str, /, self: Any, **kwargs: Any) -> Any:
     """Record printing, which reads elements one by one, as one copy and one wait, as for the virtual GPU."""
     recorder = seen.recorder
-    if self.device.type in ("cpu", "meta") or not self.numel() or not recorder.enabled or seen.is_aside():
+    if self.device.type in ("cpu", "meta") or not self.numel() or not recorder.enabled or seen.is_unobserved():
         return real(self, **kwargs)
     device, began = seen.name_of(self.device), seen.now()
-    with seen.aside():
+    with seen.unobserved():
         text = real(self, **kwargs)
     recorder.transfer(device, "cpu", bytes_of(self), name="print", launched=began)
     recorder.synchronise("print", device, launched=began, start=began, end=seen.now())
@@ -136,7 +136,7 @@ def _printing(seen: Observation, real: Real, name: str, /, self: Any, **kwargs: 
 @_around
 def _as_number(seen: Observation, real: Real, name: str, self: Any) -> Any:
     """Record the read of a number that bypasses the modes, as `torch.tensor([x, y])` reads its elements."""
-    if self.device.type not in seen.backends or not seen.recorder.enabled or seen.is_aside():
+    if self.device.type not in seen.backends or not seen.recorder.enabled or seen.is_unobserved():
         return real(self)
     reads, began = seen.reads, seen.now()
     number = real(self)
@@ -219,7 +219,7 @@ def _current_device() -> torch.device:
 def _capture_begin(seen: Observation, real: Real, name: str, /, self: Any, *args: Any, **kwargs: Any) -> Any:
     seen.capture_began(_current_device())
     try:
-        with seen.aside():  # fills the generator's seed and offset, which the graph's kernels read
+        with seen.unobserved():  # fills the generator's seed and offset, which the graph's kernels read
             return real(self, *args, **kwargs)
     except BaseException:
         seen.capture_ended(None)
@@ -230,7 +230,7 @@ def _capture_begin(seen: Observation, real: Real, name: str, /, self: Any, *args
 def _capture_end(seen: Observation, real: Real, name: str, /, self: Any, *args: Any, **kwargs: Any) -> Any:
     captured = None
     try:
-        with seen.aside():
+        with seen.unobserved():
             out = real(self, *args, **kwargs)
         captured = self
         return out

@@ -64,7 +64,7 @@ class Stopwatch:
     def keep(self, lap: Lap, row: int) -> None:
         """Store the lap's times in row `row` of the trace, once they are known."""
 
-    def rest(self) -> None:
+    def host_waited(self) -> None:
         """Read finished times cheaply: the host has just waited for the device."""
 
     def settle(self) -> None:
@@ -144,7 +144,7 @@ class DeviceStopwatch(Stopwatch):
             self._sweep()
             self._sweep_at = len(self._pending) + SWEEP
 
-    def rest(self) -> None:
+    def host_waited(self) -> None:
         if self._timed and self._tie is not None and not self._is_capturing():
             self._sweep()
             if self._now() - self._tied > _TIE_AGAIN_NS:

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Callable
 
 from gpututor.devices.programs import Program, check, run_on
-from gpututor.devices.virtual.options import DEFAULT_MODEL, MAX_GPUS, bytes_in, count_in
+from gpututor.devices.virtual.options import DEFAULT_MODEL, MAX_GPUS, parse_count, parse_size
 from gpututor.errors import UsageError
 from gpututor.hardware.gpus import gpu_spec
 
@@ -18,7 +18,11 @@ from gpututor.hardware.gpus import gpu_spec
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m gpututor.devices.virtual", allow_abbrev=False)
     parser.add_argument(
-        "--gpus", type=_option(count_in), default=1, metavar="N", help=f"number of GPUs, 0 to {MAX_GPUS} (default: 1)"
+        "--gpus",
+        type=_option(parse_count),
+        default=1,
+        metavar="N",
+        help=f"number of GPUs, 0 to {MAX_GPUS} (default: 1)",
     )
     parser.add_argument(
         "--model", default=DEFAULT_MODEL, metavar="NAME", help=f"GPU model, such as H100 (default: {DEFAULT_MODEL})"
@@ -26,7 +30,7 @@ def main() -> None:
     memory = parser.add_mutually_exclusive_group()
     memory.add_argument(
         "--memory",
-        type=_option(bytes_in),
+        type=_option(parse_size),
         metavar="SIZE",
         help="memory of each GPU, such as 512MiB (default: the model's own)",
     )
@@ -83,7 +87,7 @@ def _option(parse: Callable[[str], int]) -> Callable[[str], int]:
 def _mebibytes(word: str) -> int:
     if not (word.isascii() and word.isdigit()):
         raise argparse.ArgumentTypeError(f"a whole number, not {word!r}")
-    return _option(bytes_in)(word + "MiB")
+    return _option(parse_size)(word + "MiB")
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def virtual_gpu(
     impossible count or backend, `TutorError` for an unknown model, `RuntimeError` if a virtual GPU is on already. Only
     the virtual GPU of a pytest session can be replaced by another inside a block.
     """
-    options.warn_of(torch.__version__)
+    options.warn_if_untested(torch.__version__)
     settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment, virtual_time, values)
     machine = _build(settings, recorder)
     if is_on() and active_machine().is_replaceable:
@@ -137,7 +137,7 @@ def enter_inherited(settings: MachineSettings) -> None:
 
 
 @contextmanager
-def virtual_gpu_or_another(
+def replaceable_virtual_gpu(
     count: int = 1, model: str = DEFAULT_MODEL, *, memory_bytes: int | None = None
 ) -> Iterator[VirtualMachine]:
     """Enter a machine for a test or a session of tests. It replaces an active machine, and can be replaced itself.
@@ -161,7 +161,7 @@ def _on_clock(machine: VirtualMachine, virtual: bool) -> Iterator[None]:
     """Put this thread on the machine's clock inside the block; `time` reads that clock if time is virtual."""
     host = machine.clock.host
     host.begin(None)
-    with patch.original_of(TIME if virtual else ()), virtual_time_of(host if virtual else None):
+    with patch.patched(TIME if virtual else ()), virtual_time_of(host if virtual else None):
         yield
 
 

@@ -58,7 +58,7 @@ def acquire_after(frame: FrameType, ready: Stamp | None) -> None:
     """Move the clock of the code of `frame`, which waited, to the time at which its object was ready."""
     host = thread_clock()
     if host is not None and is_learners(frame.f_code):
-        host.meet(ready)
+        host.wait_for(ready)
 
 
 def wait_timed_out(frame: FrameType, timeout: float | None) -> None:
@@ -141,7 +141,7 @@ def thread_join(self: Any, timeout: float | None = None) -> None:
     _real_join(self, timeout)
     host = thread_clock()
     if host is not None and not self.is_alive():
-        host.meet(getattr(self, "virtual_end", None))
+        host.wait_for(getattr(self, "virtual_end", None))
     else:
         wait_timed_out(sys._getframe(1), timeout)
 
@@ -326,7 +326,7 @@ class _Slots:
         self._changed = threading.Condition()
         self._patient = True
 
-    def expect(self, number: int) -> None:
+    def add(self, number: int) -> None:
         with self._changed:
             self._waiting.add(number)
 
@@ -378,7 +378,7 @@ class _Job:
         self._submitted = current_timestamp()
         self._number = next(_numbers)
         if slots is not None:
-            slots.expect(self._number)
+            slots.add(self._number)
 
     @on_behalf
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -439,7 +439,7 @@ def _waits_for_ready(real: Any) -> Any:
         finally:
             host = thread_clock()
             if host is not None and self.done():
-                host.meet(getattr(self, "virtual_ready", None))
+                host.wait_for(getattr(self, "virtual_ready", None))
             else:
                 wait_timed_out(sys._getframe(1), timeout)
 

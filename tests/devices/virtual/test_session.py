@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from gpututor.devices.virtual import host_tensor, is_virtual, torch_private, virtual_gpu
-from gpututor.devices.virtual.options import bytes_in
+from gpututor.devices.virtual.options import parse_size
 from gpututor.devices.virtual.patches import PATCHES, TIME
 from tests.support.virtual_gpus import printed, run_python
 
@@ -270,4 +270,4 @@ def test_a_script_runs_with_its_arguments_on_the_chosen_machine(memory: list[str
     ("word", "size"), [("512MiB", 2**29), ("16 GB", 16 * 10**9), ("1.5gib", 3 << 29), ("7B", 7), (" 2KiB ", 2048)]
 )
 def test_sizes_are_parsed_with_their_unit(word: str, size: int) -> None:
-    assert bytes_in(word) == size
+    assert parse_size(word) == size

@@ -27,7 +27,7 @@ def test_an_untested_torch_warns_on_entering(version: str, monkeypatch: pytest.M
 def test_tested_versions_give_no_warning(version: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        options.warn_of(version)
+        options.warn_if_untested(version)
         with virtual_gpu(1):
             pass
 

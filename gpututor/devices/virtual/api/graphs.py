@@ -163,7 +163,7 @@ class CUDAGraph:
     def reset(self) -> None:
         """Forget the graph, and its memory unless tensors hold it."""
         if self._memory is not None:
-            self._memory.graphs.leave(self._pool)
+            self._memory.graphs.close(self._pool)
         if self._contents is not None and self._machine is not None:
             shared_pools(self._machine).remove(self._pool, self._contents)
         self._forget()

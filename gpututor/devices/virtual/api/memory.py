@@ -274,7 +274,7 @@ def end_pool(index: int, pool_id: PoolId) -> None:
 
 def release_pool(index: int, pool_id: PoolId) -> None:
     """Decrement the pool's use count, at the end of a block of `torch.cuda.use_mem_pool`."""
-    active_machine().gpu(index).memory.graphs.leave(pool_id)
+    active_machine().gpu(index).memory.graphs.close(pool_id)
 
 
 def _settings() -> AllocatorSettings:

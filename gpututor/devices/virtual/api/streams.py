@@ -132,7 +132,7 @@ class Stream(_real_stream):  # type: ignore[misc]
         if not self._on_gpu:
             return False
         machine, gpu, number = self._place()
-        return machine.capture is not None and machine.capture.takes(gpu.index, number)
+        return machine.capture is not None and machine.capture.includes(gpu.index, number)
 
     @property
     def native_handle(self) -> int:
@@ -223,7 +223,7 @@ class Event(_real_event):  # type: ignore[misc]
         if self._gpu not in (-1, gpu.index):
             raise cuda_errors.event_of_another_device(self._gpu, gpu.index)
         capture = machine.capture
-        if capture is not None and capture.takes(gpu.index, number):
+        if capture is not None and capture.includes(gpu.index, number):
             self._mark, self._captured = capture.record(number), True
         else:
             self._mark, self._captured = machine.clock.record(gpu.index, number), False
@@ -238,7 +238,7 @@ class Event(_real_event):  # type: ignore[misc]
         if mark is None:
             return
         capture = machine.capture
-        if capture is not None and (self._captured or capture.takes(gpu.index, number)):
+        if capture is not None and (self._captured or capture.includes(gpu.index, number)):
             capture.wait(gpu.index, number, mark)
         elif self._captured:
             raise cuda_errors.captured_event()
@@ -435,7 +435,7 @@ def is_current_stream_capturing() -> bool:
     """Return True if work of this thread is recorded into a graph, without starting CUDA."""
     machine = active_machine()
     capture = machine.capture
-    return capture is not None and capture.takes(machine.current.index, machine.stream_of(machine.current))
+    return capture is not None and capture.includes(machine.current.index, machine.stream_of(machine.current))
 
 
 def sleep(cycles: int) -> None:

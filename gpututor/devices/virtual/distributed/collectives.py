@@ -174,14 +174,14 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     whole = bytes_of(args[0]) * communicator.size if name == "scatter_" else size_bytes
     operation = _operation(func, unwrapped, size_bytes, communicator.stream_of(name))._replace(size_bytes=whole)
     if name == "send":
-        done.meeting = communicator.send(operation, args[2], args[3])
+        done.rendezvous = communicator.send(operation, args[2], args[3])
     elif name == "recv_":
-        done.meeting = communicator.receive(operation, args[2], args[3])
+        done.rendezvous = communicator.receive(operation, args[2], args[3])
     elif name == "recv_any_source_":
-        done.meeting = communicator.receive(operation, done.sender, args[2])
+        done.rendezvous = communicator.receive(operation, done.sender, args[2])
     else:
-        done.meeting = communicator.meet(operation)
-    execution.races.record_collective(operation.machine, done.meeting.task, used, written)
+        done.rendezvous = communicator.collective(operation)
+    execution.races.record_collective(operation.machine, done.rendezvous.task, used, written)
     return (args[0], done.boxed()) if type(out) is tuple else done.boxed()
 
 
@@ -240,21 +240,21 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         torch.ops._c10d_functional.wait_tensor(result).div_(group.size())
     communicator = communicator_of(group)
     operation = _operation(func, unwrapped, sum(map(bytes_of, tensors_in(args))), communicator.stream)
-    meeting = communicator.meet(operation)
+    rendezvous = communicator.collective(operation)
     results = _on_device(out, unwrapped)
     written = [tensor for tensor in tensors_in(results) if type(tensor) is VirtualTensor]
-    execution.races.record_collective(operation.machine, meeting.task, given_tensors, written)
+    execution.races.record_collective(operation.machine, rendezvous.task, given_tensors, written)
     for tensor in written:
-        _owed[tensor._block] = meeting
+        _owed[tensor._block] = rendezvous
     return results
 
 
 def _waited(tensors: list[VirtualTensor]) -> None:
     """Join the functional collectives whose results are used."""
     for tensor in tensors:
-        meeting = _owed.pop(tensor._block, None)
-        if meeting is not None:
-            meeting.join()
+        rendezvous = _owed.pop(tensor._block, None)
+        if rendezvous is not None:
+            rendezvous.join()
 
 
 def _on_device(out: Any, unwrapped: Unwrapped) -> Any:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import torch
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
-from gpututor.devices.virtual.clock.machine_clock import Meet
+from gpututor.devices.virtual.clock.machine_clock import AgreeOnStart
 from gpututor.devices.virtual.clock.timeline import EventMarker, Task
 from gpututor.devices.virtual.cost import links
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
@@ -214,7 +214,7 @@ class Rendezvous:
             execution.wait_for_mark(machine, gpu, self.name, self.task.key[1], self.done)
 
     @property
-    def is_met(self) -> bool:
+    def has_all_ranks(self) -> bool:
         """True if all ranks are known to take part, so that the collective will really be done."""
         return self.agreed.time >= 0 and (self.agreed.ask is not None or self.group.size == 1)
 
@@ -235,7 +235,7 @@ class Communicator:
         self.stream = FIRST_STREAM + 3 * next(_numbers)
         self._unanswered: deque[EventMarker] = deque()
         self._replies: deque[PeerReplies] = deque(maxlen=4096)
-        self._met: deque[tuple[int, Task]] = deque()
+        self._collectives: deque[tuple[int, Task]] = deque()
         self._last_end = 0
         self._waits: list[tuple[int, int]] = []
 
@@ -243,7 +243,7 @@ class Communicator:
         """Return the stream of an operator of `c10d`."""
         return self.stream + (1 if name == "send" else 2 if name.startswith("recv") else 0)
 
-    def meet(self, operation: Operation) -> Rendezvous:
+    def collective(self, operation: Operation) -> Rendezvous:
         """Put a collective of all ranks on the clock, to which this rank contributes `size_bytes`."""
 
         def start(ready: int, task: Task) -> EventMarker:
@@ -251,10 +251,10 @@ class Communicator:
                 return EventMarker(ready, ready)
             return self._expected(operation.machine, ready, task, self._exchange(ready, task.duration))
 
-        meeting = self._put(operation, self.stream, start)
+        rendezvous = self._put(operation, self.stream, start)
         if self.size > 1:
-            self._met.append((meeting.agreed.launched, meeting.task))
-        return meeting
+            self._collectives.append((rendezvous.agreed.launched, rendezvous.task))
+        return rendezvous
 
     def send(self, operation: Operation, to: int, tag: int) -> Rendezvous:
         """Put a message on the clock, and send its time to the receiver."""
@@ -294,25 +294,25 @@ class Communicator:
 
     def waits(self) -> list[tuple[int, int]]:
         """Return the (begin, end) in which this rank waited for other ranks, for the collectives played so far."""
-        while self._met and self._met[0][1].end >= 0:
-            ready, task = self._met.popleft()
+        while self._collectives and self._collectives[0][1].end >= 0:
+            ready, task = self._collectives.popleft()
             began = max(ready, self._last_end)
             if task.start > began:
                 self._waits.append((began, task.start))
             self._last_end = task.end
         return self._waits
 
-    def _put(self, operation: Operation, own: int, start: Meet) -> Rendezvous:
+    def _put(self, operation: Operation, own: int, start: AgreeOnStart) -> Rendezvous:
         machine, gpu, name, size_bytes, row = operation
         agreed: list[EventMarker] = []
 
-        def meet(ready: int, task: Task) -> EventMarker:
+        def agree(ready: int, task: Task) -> EventMarker:
             agreed.append(start(ready, task))
             return agreed[0]
 
         duration = round(self._seconds(gpu, name, size_bytes) * 1e9)
         stream = machine.stream_of(gpu)
-        task, done = machine.clock.collective(gpu.index, stream, own, duration, gpu.launch_ns, meet, row)
+        task, done = machine.clock.collective(gpu.index, stream, own, duration, gpu.launch_ns, agree, row)
         # The next allocation is not written by the collective.
         gpu.memory.of_thread.writer = None
         return Rendezvous(machine, gpu, self, name, agreed[0], task, done)

@@ -152,7 +152,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         # NCCL does not reuse their memory until a wait either.
         self._used: list[Any] = used
         self._arrived = False
-        self.meeting: Rendezvous | None = None
+        self.rendezvous: Rendezvous | None = None
         # C++ does not keep the Python object alive, and would wait forever without it.
         _under_way.append(self)
 
@@ -179,8 +179,8 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Make the current stream wait, but not the host's clock, as with NCCL. Blocks until the values arrive."""
         done = self.arrive(timeout)
-        if self.meeting is not None:
-            self.meeting.join()
+        if self.rendezvous is not None:
+            self.rendezvous.join()
         self._used = []
         return done
 
@@ -194,12 +194,12 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
 
     def is_completed(self) -> bool:
         """Return True if it is done on the host's clock."""
-        meeting = self.meeting
-        if meeting is not None and meeting.is_met:
+        rendezvous = self.rendezvous
+        if rendezvous is not None and rendezvous.has_all_ranks:
             self.arrive()
         if not self._arrived and not self._carried.is_completed():
             return False
-        return True if meeting is None else meeting.is_over()
+        return True if rendezvous is None else rendezvous.is_over()
 
     def is_success(self) -> bool:
         return bool(self._carried.is_success())
@@ -220,7 +220,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
     def get_future(self) -> Any:
         """Wait for the values first, so that chained functions run in this thread, on the machine."""
         self.arrive()
-        future = CollectiveFuture(self.meeting)
+        future = CollectiveFuture(self.rendezvous)
         future.set_result(self._results)
         return future
 

@@ -41,7 +41,7 @@ def copy(
     gpu = machine.gpus[source.index if source.type != "cpu" else target.index]
     direction: links.Direction = "h2d" if source.type == "cpu" else "d2h"
     stream, capture = machine.stream_of(gpu), machine.capture
-    captured = capture is not None and capture.takes(gpu.index, stream)
+    captured = capture is not None and capture.includes(gpu.index, stream)
     if captured and not pinned and name in _OF_TENSORS:
         raise cuda_errors.capture_of_pageable()
     if not asynchronous:
@@ -94,7 +94,7 @@ def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGp
     clock, recorder = machine.clock, machine.recorder
     here, there = machine.stream_of(source), machine.stream_of(target)
     capture = machine.capture
-    if capture is not None and (capture.takes(source.index, here) or capture.takes(target.index, there)):
+    if capture is not None and (capture.includes(source.index, here) or capture.includes(target.index, there)):
         raise cuda_errors.unsupported("CUDA graphs on several GPUs", "Capture one graph for each GPU.")
     row = -1
     if recorder.enabled:

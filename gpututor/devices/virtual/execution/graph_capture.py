@@ -97,7 +97,7 @@ class Capture:
         """Return True if the capture began on that stream."""
         return gpu == self.gpu.index and self._branch_of.get(stream) == 0
 
-    def takes(self, gpu: int, stream: int) -> bool:
+    def includes(self, gpu: int, stream: int) -> bool:
         """Return True if work on that stream becomes part of the graph."""
         return stream in self._branch_of and gpu == self.gpu.index
 

@@ -55,7 +55,7 @@ def compiled_kernel(
     Return the launch; None in a capture.
     """
     capture = machine.capture
-    if capture is not None and capture.takes(gpu.index, machine.stream_of(gpu)):
+    if capture is not None and capture.includes(gpu.index, machine.stream_of(gpu)):
         capture.add(lambda: None, (name,))
     return _launch(machine, gpu, name, size_bytes, cost if on_host else replace(cost, host=0), place)
 
@@ -108,7 +108,7 @@ def _launch(
         gpu.memory.of_thread.writer = None
         return None
     capture = machine.capture
-    if capture is not None and capture.takes(gpu.index, stream):
+    if capture is not None and capture.includes(gpu.index, stream):
         capture.kernel(stream, name, size_bytes, cost)
         gpu.memory.of_thread.writer = None
         return None

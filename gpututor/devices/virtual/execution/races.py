@@ -68,7 +68,7 @@ def record_copy(machine: VirtualMachine, access: Task | None, source: Any, targe
         capture = machine.capture
         for tensor in (source, target):
             gpu = machine.home(tensor._device) if hasattr(tensor, "_block") else None
-            if capture is not None and gpu and capture.takes(gpu.index, machine.stream_of(gpu)):
+            if capture is not None and gpu and capture.includes(gpu.index, machine.stream_of(gpu)):
                 (capture.read if tensor is source else capture.written).add(tensor._block)
         return
     order = machine.clock.order
@@ -93,7 +93,7 @@ def record_captured_operator(
 ) -> None:
     """Record that an operator of a captured graph reads `tensors`, writes some of them and returns `out`."""
     capture = machine.capture
-    if capture is None or not capture.takes(gpu.index, machine.stream_of(gpu)):
+    if capture is None or not capture.includes(gpu.index, machine.stream_of(gpu)):
         return
     written = {id(host) for host in op.written_among(*call)}
     for tensor in () if op.facts.reads_shapes else tensors:

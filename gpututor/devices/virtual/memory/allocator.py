@@ -40,8 +40,8 @@ class _OfThread(threading.local):
 class CachingAllocator:
     """Caching allocator of one GPU. All sizes are bytes. Thread-safe.
 
-    Python's garbage collector frees storages anywhere, even in the middle of an allocation. So `leave` only appends to
-    a queue, atomically, and the next allocation or query settles it.
+    Python's garbage collector frees storages anywhere, even in the middle of an allocation. So `release` only appends
+    to a queue, atomically, and the next allocation or query settles it.
     """
 
     __slots__ = (
@@ -127,7 +127,7 @@ class CachingAllocator:
     def close_pool(self, pool_id: PoolId) -> None:
         """Count the end of a `MemPool`, and return its idle segments to the driver."""
         pool = self.graphs.by_id.get(pool_id)
-        self.graphs.leave(pool_id)
+        self.graphs.close(pool_id)
         # A destructor may run in the middle of an allocation; `empty_cache` returns them then.
         if pool is not None and self._lock.acquire(blocking=False):
             try:
@@ -136,7 +136,7 @@ class CachingAllocator:
             finally:
                 self._lock.release()
 
-    def leave(self, block: Block, size: int, stream: int, recorded: Collection[int] = ()) -> None:
+    def release(self, block: Block, size: int, stream: int, recorded: Collection[int] = ()) -> None:
         """Free the memory of a storage of `size` bytes, a multiple of 512, which `stream` gets back.
 
         The streams in `recorded` were passed to `record_stream`.
@@ -150,7 +150,7 @@ class CachingAllocator:
             if not others:
                 self.history.add("free_completed", block.address, size, stream)
 
-    def expect(self, requested: int) -> None:
+    def check_fits(self, requested: int) -> None:
         """Raise CUDA's out-of-memory error if a storage of that size would not fit; allocate nothing.
 
         Raise `MemoryError` if it fits on the GPU, but its values do not fit in the host's real memory.
@@ -171,12 +171,12 @@ class CachingAllocator:
                 self._release_idle()
                 raise self._out_of_memory(size)
         if self.values_on_host:
-            events.expect(requested)
+            events.check_fits_on_host(requested)
 
-    def expect_all(self, sizes: list[int]) -> None:
-        """Call `expect` for several new storages, whose sum has to fit too."""
+    def check_all_fit(self, sizes: list[int]) -> None:
+        """Call `check_fits` for several new storages, whose sum has to fit too."""
         for size in sizes:
-            self.expect(size)
+            self.check_fits(size)
         if len(sizes) > 1 and sum(sizes) > self.limit - self.allocated:
             with self._lock:
                 raise self._out_of_memory(max(sizes))
@@ -339,7 +339,7 @@ class CachingAllocator:
         if self._pending:
             self._free_pending(wait=True)
         if pools is None:
-            pools = [*self._general.all(), *self.graphs.left()]
+            pools = [*self._general.all(), *self.graphs.unused()]
         pools = [pool for pool in pools if pool.free]
         waited = False
         for pool in pools:
@@ -433,4 +433,4 @@ class Allocation:
             if watch is not None and watch.order.active:
                 uses = self.reads() if self.written is None else [*self.reads(), self.written]
                 watch.record_freed_in_use(uses, self.home, self.recorded or ())
-            self._memory.leave(self._block, self.size_bytes, self.home, self.recorded or ())
+            self._memory.release(self._block, self.size_bytes, self.home, self.recorded or ())

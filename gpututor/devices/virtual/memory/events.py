@@ -52,7 +52,7 @@ def available() -> int | None:
     return None
 
 
-def expect(size_bytes: int) -> None:
+def check_fits_on_host(size_bytes: int) -> None:
     """Raise `MemoryError` if the system would kill the process for taking that much."""
     if size_bytes < LARGE:
         return

@@ -258,7 +258,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     large = large and could_grow(op, inputs, gpu.memory)
     if machine.values:
         if large:
-            gpu.memory.expect_all(forecast(func, hosts, kwargs))
+            gpu.memory.check_all_fit(forecast(func, hosts, kwargs))
         if machine.capture is not None:
             graph_replay.save_before(machine, gpu, op, hosts, kwargs)
         try:
@@ -273,7 +273,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out = shape_only.infer_outputs(op, hosts, kwargs)
         known_values.follow(op, hosts, kwargs, out)
         if large:
-            gpu.memory.expect_all([bytes_of(result) for result in tensors_of(out)])
+            gpu.memory.check_all_fit([bytes_of(result) for result in tensors_of(out)])
     if op.is_kernel:
         if machine.capture is not None:
             out = graph_replay.capture_operator(machine, gpu, op, inputs.wrappers, (hosts, kwargs), out)
@@ -359,7 +359,7 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     large = could_fill(args, gpu.memory)
     if machine.values:
         if large:
-            gpu.memory.expect_all(forecast(func, args, named))
+            gpu.memory.check_all_fit(forecast(func, args, named))
         try:
             out = draw(op, args, named, gpu) if op.random else op.call(*args, **named)
         except NotImplementedError as error:
@@ -368,7 +368,7 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out = shape_only.infer_outputs(op, args, named)
         known_values.follow(op, args, named, out)
         if large:
-            gpu.memory.expect_all([bytes_of(result) for result in tensors_of(out)])
+            gpu.memory.check_all_fit([bytes_of(result) for result in tensors_of(out)])
     if op.is_kernel:
         if machine.capture is not None:
             out = graph_replay.capture_operator(machine, gpu, op, (), (args, named), out)

@@ -57,7 +57,7 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return copy_sparse(func, source, host, target, {**options, "non_blocking": non_blocking})
     machine = active_machine()
     if target.type == "cuda":
-        machine.gpus[target.index].memory.expect(host.numel() * dtype.itemsize)
+        machine.gpus[target.index].memory.check_fits(host.numel() * dtype.itemsize)
     elif host.is_meta:
         host = _known(func, host)
     out = func(host, **options, device=CPU if target.type == "cpu" else machine.host_device)
@@ -158,7 +158,7 @@ def _reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             count *= length
         memory = active_machine().gpus[tensor._device.index].memory
         memory.of_thread.writer = None
-        memory.expect(max(0, count * tensor.element_size() - size_before))
+        memory.check_fits(max(0, count * tensor.element_size() - size_before))
     func(*[inputs.unwrap(value, op, position) for position, value in enumerate(args)], **kwargs)
     follow_host(tensor)
     return tensor
@@ -195,7 +195,7 @@ def _lazy_view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
     if tensor._layout is not torch.strided:
         raise cuda_errors.unsupported(f"torch.{func.overloadpacket.__name__} of a sparse tensor")
-    bits.expect()
+    bits.respect()
     return VirtualTensor(func(tensor._host), tensor._device, tensor._block)
 
 

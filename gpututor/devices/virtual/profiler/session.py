@@ -106,7 +106,7 @@ class _Tap(Trace):
     def add(self, kind: Kind, name: str, device: str, **details: Any) -> int:
         index = super().add(kind, name, device, **details)
         if index < 0:
-            index = self._session.beyond()
+            index = self._session.number_beyond_limit()
         self._session.add(index, kind, name, device, details)
         return index
 
@@ -192,7 +192,7 @@ class Session:
         if span in self._here.open:
             self._here.open.remove(span)
 
-    def beyond(self) -> int:
+    def number_beyond_limit(self) -> int:
         """Return a number for an event beyond the trace's limit, whose times are still needed here."""
         return next(self._beyond)
 

@@ -127,7 +127,7 @@ class VirtualStorage(torch.UntypedStorage):
         memory = active_machine().home(self.device).memory
         before = self.nbytes()
         if size > before:
-            memory.expect(size)
+            memory.check_fits(size)
         memory.of_thread.writer = None
         if size != before:
             self._block.resize(size)

@@ -345,7 +345,7 @@ def _launch(machine: VirtualMachine, gpu: VirtualGpu, call: _Bound, grid: Grid) 
     if 0 in grid:
         return
     stream, capture = machine.stream_of(gpu), machine.capture
-    if capture is not None and not capture.takes(gpu.index, stream):
+    if capture is not None and not capture.includes(gpu.index, stream):
         capture = None
     arguments = _Arguments(gpu, call)
     if capture is not None:
