@@ -76,7 +76,7 @@ def flatten(tree: Any) -> dict[str, Any]:
 
 
 def _expand_patterns(wanted: dict[str, Any], state: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the wanted value at each path of `state` that a pattern matches; a pattern without matches is a path."""
+    """Yield each path of `state` that a pattern matches, with the wanted value; a pattern without matches as it is."""
     for pattern, right in wanted.items():
         for path in (fnmatch.filter(state, pattern) if "*" in pattern else ()) or [pattern]:
             yield path, right

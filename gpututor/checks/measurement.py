@@ -157,7 +157,7 @@ def measurement(
             ratio = reported / (least if reported < least else most)
             is_unit = any(low * least <= reported / unit <= high * most for unit in UNITS)
             label = "modelled" if run.machine.virtual else "measured"
-            # The launch and the wait make a difference: `11.2 µs to 15.5 µs`; else `3.76 ms`.
+            # A range if launch and wait take a visible part of it, `11.2 µs to 15.5 µs`; else `3.76 ms`.
             times = " to ".join(dict.fromkeys(duration(seconds * 1e9) for seconds in (least, most)))
             expected = f"{low:g} to {high:g} times the {times} that {work} took, {label}"
             multiple = f"{ratio:.2g}" if ratio < 100 else f"{ratio:,.0f}"

@@ -63,6 +63,6 @@ def _resolve(where: Any, machine: Machine) -> str:
 def _line_of_last_move(events: Iterable[Event], wanted: str) -> int | None:
     """Return the line of the last copy away from the wanted device."""
     if wanted == "cpu":
-        return None  # everything begins there: each copy to a device would look like one
+        return None  # values start on the CPU: each copy to a device would count as a move away
     away = (event for event in events if event.source == wanted and event.target not in ("", wanted))
     return max((event.line for event in away if event.line is not None), default=None)

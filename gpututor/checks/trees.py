@@ -133,7 +133,7 @@ def type_name(value: Any) -> str:
 
 _CONTAINERS = (dict, list, tuple)
 _PLAIN = (bool, int, float, str, *_CONTAINERS, torch.device, torch.dtype)
-"""Types that travel as themselves."""
+"""Types that an observed result keeps."""
 
 
 def joined(path: str, part: object) -> str:

@@ -31,7 +31,7 @@ MAKES_TENSORS = frozenset(_MAKERS.split())
 """Operators that create a tensor on any device."""
 MANY_KERNELS = 100
 LAUNCH_GAP = 50_000
-"""Nanoseconds of a device's longest idle time that only a launch explains."""
+"""Longest idle time, in nanoseconds, that counts as the host's time for a launch; a longer one has other causes."""
 MULTIPLIES = ("mm", "addmm", "bmm", "baddbmm", "linear", "convolution", "conv")
 _WAIT_WORDS = {
     "aten::_local_scalar_dense": (

@@ -22,9 +22,9 @@ AT_MOST = 16 * SWEEP
 _TIES = 5
 """Number of comparisons of the clocks; the quickest is used."""
 _TIE_AGAIN_NS = 1_000_000_000
-"""Age of a comparison after which the next wait repeats it: the clocks drift some millionths."""
+"""Age of a comparison after which the next wait repeats it: the clocks drift by some microseconds per second."""
 _TIE_REACHES_NS = 8_000_000_000
-"""Time after which the tie moves on: events give milliseconds as float32, whose step is a microsecond from 8 s on."""
+"""Time after which a later event ties the clocks: events measure float32 milliseconds, in steps of 1 µs from 8 s on."""
 Now = Callable[[], int]
 SetTimes = Callable[[int, int, int], None]
 

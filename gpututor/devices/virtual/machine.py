@@ -32,7 +32,7 @@ NOWHERE = torch.device("meta")
 META = tuple(torch.device("meta", index) for index in range(MAX_GPUS))
 """The devices that C++ sees. A learner's own meta tensors have no index."""
 MAX_CHOSEN = 20_000
-"""Changes of the current stream that a thread remembers for backward passes."""
+"""Number of changes of the current stream that a thread remembers for backward passes."""
 CUDA_DEFAULT_SEED = 67280421310721
 """The default seed of a CUDA generator (c10/core/GeneratorImpl.h)."""
 

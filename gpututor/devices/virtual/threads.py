@@ -302,7 +302,7 @@ _real_run_item: Any = concurrent.futures.thread._WorkItem.run
 _real_submit: Any = ThreadPoolExecutor.submit
 _numbers = itertools.count()
 PATIENCE_S = 5.0
-"""Real seconds that a job waits until its turn on the clock is certain."""
+"""Most real seconds that a job waits until its turn on the clock is certain."""
 
 
 def _with_modes() -> AbstractContextManager[Any]:

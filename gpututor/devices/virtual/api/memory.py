@@ -70,7 +70,7 @@ def nested_statistics(index: int) -> dict[str, Any]:
 
 
 def _to_reset(index: Any, call: str) -> CachingAllocator:
-    """Return a GPU's memory; before CUDA has started, its allocator knows of no GPU at all, not even number 0."""
+    """Return a GPU's memory. Raises the allocator's own error before CUDA has started, even for number 0."""
     if not isinstance(index, int):
         raise RuntimeError(f"invalid argument to {call}")  # torch/csrc/cuda/Module.cpp
     if not is_initialized():

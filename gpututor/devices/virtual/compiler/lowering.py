@@ -20,7 +20,7 @@ from gpututor.devices.virtual.operators.attention import attention_in_graph
 DEADLINE_S = 120.0
 """Processor seconds allowed for one graph; thousands of operators take tens of seconds."""
 _WITHOUT_BIAS = 2
-"""Inputs of a convolution whose bias Inductor adds in a generated kernel."""
+"""Number of inputs of a convolution without its bias, which Inductor adds in a generated kernel."""
 _PERSISTENT = {True: 1024, False: 64}
 """Elements of a reduction that a block keeps in registers, by whether they are contiguous (Inductor's choices.py)."""
 

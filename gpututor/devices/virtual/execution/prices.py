@@ -34,7 +34,7 @@ _TWINS = {
 
 
 def _convolution_forward(image: Any, weight: Any, *_: Any, out_val: Any = None, **__: Any) -> int:
-    """Return the FLOPs of a convolution, never transposed; the weight is (O, C/groups, ...)."""
+    """Return the FLOPs of a convolution that is not transposed; the weight is (O, C/groups, ...)."""
     return int(2 * out_val.numel() * weight[0].numel())
 
 

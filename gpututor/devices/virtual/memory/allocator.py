@@ -257,7 +257,7 @@ class CachingAllocator:
 
     @property
     def free(self) -> int:
-        """Bytes that were not requested from the driver."""
+        """Bytes that the driver still has."""
         return self.total - self.reserved
 
     @property

@@ -73,7 +73,7 @@ class Pool:
         self.pool_id = pool_id
         """The number of the private pool of a graph; zeros for none."""
         self.noted_splits = self.noted_split_bytes = 0
-        """Number and bytes of the free blocks next to others, as the statistics know them."""
+        """Number and bytes of the free blocks next to others, as last counted in the statistics."""
         self.free: list[tuple[int, int, Block]] = []
         """(size, address, block) of the free blocks, sorted: the first that is large enough is the best fit."""
         self.segments: dict[int, Block] = {}

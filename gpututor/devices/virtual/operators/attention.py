@@ -102,10 +102,10 @@ class _Backend:
     """The largest last dimension; 0 for no limit."""
     operator: Any
     place: int
-    """CUDA takes the lowest backend that may run."""
+    """Place in CUDA's order of preference: of the backends that may run, CUDA takes the first."""
 
     def rank(self, capability: tuple[int, int]) -> int:
-        """Return the place; cuDNN's is the first from compute capability 9.0 on."""
+        """Return the place in CUDA's order; cuDNN's kernel comes first from compute capability 9.0 on."""
         first = self.operator is aten._scaled_dot_product_cudnn_attention
         return -1 if first and capability >= (9, 0) else self.place
 

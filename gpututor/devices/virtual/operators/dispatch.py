@@ -52,7 +52,7 @@ Tensor = torch.Tensor
 _STRIDED = torch.strided
 _TO_COPY = torch.ops.aten._to_copy.default
 _READ_ON_HOST = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten._is_all_true.default)
-"""Operators that are no kernels, but read values on the host; views and the like do not."""
+"""Operators that launch no kernel but read values on the host, unlike views and other operators without a kernel."""
 _VIRTUAL_ALONE = (VirtualTensor,)
 _ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
 

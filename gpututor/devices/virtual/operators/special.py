@@ -101,7 +101,7 @@ def _saturate(source: torch.Tensor, target: torch.Tensor) -> None:
 
 
 _EXACT = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
-"""The dtype in which C++ keeps a number of Python."""
+"""The dtype that C++ gives to a Python number."""
 
 
 def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

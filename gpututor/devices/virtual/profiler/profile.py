@@ -25,7 +25,7 @@ _real_timeline: Any = torch.profiler.profile.export_memory_timeline
 
 
 class CudaProfile(_OldProfiler):  # type: ignore[misc]
-    """A `torch.autograd.profiler.profile` with CUDA. It stays one after its machine is switched off."""
+    """A `torch.autograd.profiler.profile` with CUDA. It keeps its results after its machine is switched off."""
 
     _function_events: Any
     _old_function_events: Any

@@ -286,7 +286,7 @@ def device_work_name(row: Row, span: Span | None, spec: GpuSpec) -> str:
 
 
 def _is_pinned(row: Row, spec: GpuSpec) -> bool:
-    """Return True if the host's side is page-locked: only then the host continues at once, or the copy is that fast."""
+    """Return True if the host's memory is page-locked, inferred from a host that did not wait, or the copy's speed."""
     if row.asynchronous:
         return True
     way: links.Direction = "h2d" if row.source == "cpu" else "d2h"
