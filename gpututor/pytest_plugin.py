@@ -16,7 +16,7 @@ import pytest
 
 from gpututor import __version__
 from gpututor.devices.virtual import options as versions
-from gpututor.devices.virtual.options import DEFAULT_MODEL, MAX_GPUS, bytes_in, count_in
+from gpututor.devices.virtual.options import DEFAULT_MODEL, MAX_GPUS, parse_count, parse_size
 from gpututor.errors import TutorError
 from gpututor.hardware.gpus import GpuSpec, gpu_spec
 
@@ -43,10 +43,10 @@ class MachineOptions:
 
     def machine(self) -> AbstractContextManager[VirtualMachine]:
         """Enter the machine for a block, instead of the session's machine if there is one. Imports torch."""
-        with versions.lookups_in_words():
+        with versions.explain_missing_names():
             from gpututor.devices.virtual import session
 
-        return session.virtual_gpu_or_another(self.count, self.model.name, memory_bytes=self.memory_bytes)
+        return session.replaceable_virtual_gpu(self.count, self.model.name, memory_bytes=self.memory_bytes)
 
 
 class _InvalidOption(Exception):
@@ -211,11 +211,11 @@ def _options(count: object = 1, model: object = None, memory: object = None) -> 
     """Parse texts of the command line, or a marker's values (`memory` may be a number). Raises `_InvalidOption`."""
     key = "count"
     try:
-        number = count_in(count)
+        number = parse_count(count)
         key = "model"
         chosen = gpu_spec(DEFAULT_MODEL if model is None else str(model))
         key = "memory"
-        size = None if memory is None else bytes_in(f"{memory}B" if type(memory) is int else memory)
+        size = None if memory is None else parse_size(f"{memory}B" if type(memory) is int else memory)
     except (ValueError, TutorError) as error:
         raise _InvalidOption(key, str(error).replace("\n", " ")) from error
     return MachineOptions(number, chosen, size)

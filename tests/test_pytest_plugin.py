@@ -158,7 +158,7 @@ def test_the_sessions_machine_returns_after_a_marked_test(pytester: pytest.Pytes
             assert torch.cuda.device_count() == len(virtual_gpu.gpus) == 4
             assert torch.cuda.get_device_name() == "Tesla T4"
             assert torch.cuda.mem_get_info()[1] == 2**20
-            with pytest.raises(RuntimeError, match="Another one is on now"):
+            with pytest.raises(RuntimeError, match="Another virtual GPU is on now"):
                 OF_THE_SESSION + 1
 
         def test_after_it(virtual_gpu):

@@ -1,4 +1,4 @@
-"""The vocabulary of exercise authors: each word makes a check, and reads as a sentence."""
+"""The names that exercise authors use in checks.py: functions that make checks, and the types in their signatures."""
 
 from gpututor.checks.after_call import after_call
 from gpututor.checks.compilations import compilations

@@ -18,7 +18,7 @@ from gpututor.checks.trees import leaves_by_path
 from gpututor.errors import CourseError
 from gpututor.protocol.values import ObservedTensor
 
-WHY = "A training step is what it leaves behind: weights, gradients and the optimizer's state."
+WHY = "The result of a training step is what it changes: weights, gradients and the optimizer's state."
 ADVICE = "Follow one parameter through your function: what is its value, and its .grad, when the function returns?"
 _LISTED = 6
 
@@ -76,7 +76,7 @@ def flatten(tree: Any) -> dict[str, Any]:
 
 
 def _expand_patterns(wanted: dict[str, Any], state: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the wanted value at each path of `state` that a pattern matches; a pattern without matches is a path."""
+    """Yield each path of `state` that a pattern matches, with the wanted value; a pattern without matches as it is."""
     for pattern, right in wanted.items():
         for path in (fnmatch.filter(state, pattern) if "*" in pattern else ()) or [pattern]:
             yield path, right
@@ -92,7 +92,7 @@ def _wrong(path: str, right: Any, state: dict[str, Any], own: OwnDtype) -> tuple
     if path in state or (right is None and not path.endswith(".grad") and siblings):
         return None if _is_equal(right, got) else (f"{path}: {_describe(right)}", _describe(got), "")
     near = ", ".join(siblings[:_LISTED]) or "no such argument"
-    return f"{path}: {_describe(right)}", f"nothing is there; there is {near}", ""
+    return f"{path}: {_describe(right)}", f"it is missing; there is {near}", ""
 
 
 def _is_equal(right: Any, got: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Files: a call wrote them into its folder, they can be opened (checkpoints by a fresh worker), and are right."""
+"""Files: a call writes them into its folder; they open (checkpoints in a fresh worker) and have the right content."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _Wrong = tuple[str, str, str]
 def _wrong(file: str, want: Wanted, call: Call) -> _Wrong | None:
     content = call.files.get(file)
     if content is None:
-        tip = "Save to that very name, into the folder that the program runs in."
+        tip = "Save to exactly that name, in the folder that the program runs in."
         return f"a file {file}", _missing(file, call), tip
     expected = f"{file}: {_EXPECTED[want.how]}"
     if not content:
@@ -127,13 +127,13 @@ def _content(file: str, want: Wanted, content: bytes, call: Call) -> tuple[Any, 
             raise _NotReadable(opened.refusal)
         return opened.content, opened.places
     if len(content) > MOST_TEXT_BYTES:
-        raise _NotReadable(f"{len(content):,} bytes are too many")
+        raise _NotReadable(f"it is too large: {len(content):,} bytes")
     if want.how != "text":
         return _json(content, want.how == "trace"), ()
     try:
         return content.decode(), ()
     except UnicodeDecodeError as error:
-        raise _NotReadable(f"not UTF-8 text at byte {error.start:,}") from None
+        raise _NotReadable(f"it is not UTF-8 text at byte {error.start:,}") from None
 
 
 def _json(content: bytes, is_trace: bool) -> Any:
@@ -143,7 +143,7 @@ def _json(content: bytes, is_trace: bool) -> Any:
     except FrameError:
         raise _NotReadable(f"it has more than {MOST_PARTS:,} parts") from None
     except (ValueError, RecursionError) as error:
-        raise _NotReadable(f"no JSON ({str(error)[:120]})") from None
+        raise _NotReadable(f"it is not JSON ({str(error)[:120]})") from None
     layer = [value]
     for _ in range(MOST_DEPTH):
         containers = [item for item in layer if isinstance(item, dict | list)]

@@ -18,13 +18,13 @@ WHY_COALESCED = "Memory moves in sectors of 32 bytes. A warp that uses 4 bytes o
 WHY_TRAFFIC = "Most kernels wait for memory: half of the bytes is half of the time."
 _NEARLY = 1e-9
 _SECTORS = 8 * 32
-"""Bytes of sectors at the ends of tensors, of which a kernel may use only a part."""
+"""Bytes allowed for sectors at the ends of tensors, which a kernel may use only in part."""
 
 
 def in_bounds(
     *, name: str = "in_bounds", why: str = WHY_IN_BOUNDS, advice: str = "", on: Applies = on_virtual_gpu
 ) -> Check:
-    """Check that no Triton kernel loads or stores outside of a tensor, or reads what nothing has written."""
+    """Check that no Triton kernel loads or stores outside of a tensor, or reads an unwritten element."""
     sentence = "Kernels use only elements that exist and were written"
     return _without_hazards(name, sentence, (OUT_OF_BOUNDS, UNWRITTEN), why, advice, on)
 
@@ -45,7 +45,7 @@ def coalesced(
     advice: str = "Let the last dimension of the offsets be the one whose elements are neighbors in memory.",
     on: Applies = on_virtual_gpu,
 ) -> Check:
-    """Check the share, 0 to 1, of the bytes moved that the Triton kernels of each call asked for.
+    """Check the share, 0 to 1, of the moved bytes that the Triton kernels of each call use.
 
     Raises `CourseError` for an impossible share.
     """
@@ -90,7 +90,7 @@ def traffic(
 
 
 def _in_each_kernel(wrong: Callable[[Event], tuple[str, str] | None]) -> Callable[[Run], Finding | None]:
-    """Return a `Check.find` for each Triton kernel; `wrong` returns what was expected and what came."""
+    """Return a `Check.find` that applies `wrong` to each Triton kernel; it returns the expected and the actual."""
 
     def find(run: Run, call: Call) -> Finding | None:
         kernels = [event for event in call.trace if event.kind is Kind.KERNEL and event.programs]

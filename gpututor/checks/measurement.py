@@ -52,7 +52,7 @@ def taken(call: Call, events: Sequence[Event], times: int = 1) -> Taken:
 
     The least is the time from the first launch, or from the end of the work before it, until the last event is done.
     The most begins when the work and the waits before `events` are over. It ends with the next launch, or with the
-    function's return: until then the learner reads the clock. On a fast GPU most of that time is the host's.
+    function's return: by then the learner has read the clock. On a fast GPU most of that time is the host's.
     """
     if not events or any(event.launched < 0 or event.end < 0 for event in events):
         return UNKNOWN
@@ -77,7 +77,7 @@ def taken(call: Call, events: Sequence[Event], times: int = 1) -> Taken:
 
 
 def enclosed(call: Call, landmarks: Sequence[Event], last: int) -> Taken:
-    """Return the seconds of the work around the `last` last `landmarks`; `UNKNOWN` if there are fewer.
+    """Return the seconds of the work around the last `last` of the `landmarks`; `UNKNOWN` if there are fewer.
 
     Landmarks are kernels that each round of the work has, such as its products; other kernels of the round may come
     before and after them. The least is the time that the landmarks enclose. The most lies between the landmarks and
@@ -157,7 +157,7 @@ def measurement(
             ratio = reported / (least if reported < least else most)
             is_unit = any(low * least <= reported / unit <= high * most for unit in UNITS)
             label = "modelled" if run.machine.virtual else "measured"
-            # The launch and the wait make a difference: `11.2 µs to 15.5 µs`; else `3.76 ms`.
+            # A range if launch and wait take a visible part of it, `11.2 µs to 15.5 µs`; else `3.76 ms`.
             times = " to ".join(dict.fromkeys(duration(seconds * 1e9) for seconds in (least, most)))
             expected = f"{low:g} to {high:g} times the {times} that {work} took, {label}"
             multiple = f"{ratio:.2g}" if ratio < 100 else f"{ratio:,.0f}"
@@ -210,7 +210,7 @@ def _is_waited_for(end: int, call: Call, source: str) -> bool:
     """Return False if the host cannot know that the work was done when the learner read the clock.
 
     A clock of the host is read before the next launch. Events of the device can be read at any later time, and
-    `Event.query()` asks without a trace.
+    `Event.query()` leaves nothing in the trace.
     """
     if end < 0 or "query(" in source:
         return True

@@ -148,7 +148,7 @@ def _leak(run: Run, calls: Sequence[Call], limits: tuple[int, int]) -> Finding |
 
 
 def _growth(calls: Sequence[Call]) -> tuple[int, str] | None:
-    """Return the bytes that the last call added to what remains, and the device; None if unknown."""
+    """Return the bytes that the last call added to the remaining memory, and the device; None if unknown."""
     if len(calls) < _CALLS:
         return None
     before, last = calls[-2].memory, calls[-1].memory

@@ -54,7 +54,7 @@ class Machine:
 
 
 def on_virtual_gpu(machine: Machine) -> bool:
-    """Return True for machines whose traces say more than a real GPU's: an `Applies`."""
+    """Return True for virtual GPUs, whose traces contain more than those of real GPUs; a value for `on`."""
     return machine.virtual and machine.device != "cpu"
 
 
@@ -82,7 +82,7 @@ class Unpriced:
     nanoseconds: int = 0
     """Measured processor time; not part of any `Span`."""
     line: int | None = None
-    """Line that most of it preceded; None if unknown."""
+    """Line after most of the work; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -277,11 +277,11 @@ class Run:
         return describe_call(position, len(self.calls), call.drawn)
 
     def finding(self, call: Call, expected: str, got: str, line: int | None = None, advice: str = "") -> Finding:
-        """Return a finding about a call, which it describes; without a line it names the return's."""
+        """Return a finding about a call, with the call's description; `line` is by default that of the `return`."""
         return Finding(expected, f"{got}{self.which(call)}", line or self.line_of(call), advice=advice)
 
     def inconclusive(
-        self, call: Call, expected: str, got: str, advice: str = "Grade it on the virtual GPU, which knows."
+        self, call: Call, expected: str, got: str, advice: str = "Grade it on the virtual GPU, where this is known."
     ) -> Finding:
         """Return a finding for something that this machine cannot measure."""
         return Finding(expected, f"{got}{self.which(call)}", advice=advice, status=Status.INCONCLUSIVE)

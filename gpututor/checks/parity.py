@@ -47,8 +47,8 @@ def _strange_cause(got: torch.Tensor, ref: torch.Tensor, strange: torch.Tensor) 
         return "NaN comes from 0/0, inf - inf, the root or log of a negative number, or memory that was never written."
     if bool((strange & got.isinf()).any()):
         limit = "; float16 ends at 65,504" if got.dtype is torch.float16 else ""
-        return f"inf comes from a division by zero, or from a number that is too large for a dtype inside{limit}."
-    return "Where the reference has inf or nan, so must the result."
+        return f"inf comes from a division by zero, or from an intermediate value too large for its dtype{limit}."
+    return "The result must have inf and nan exactly where the reference has them."
 
 
 def _by_pattern(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: ToleranceGates) -> str:
@@ -103,8 +103,9 @@ def _by_factor(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: Tole
     if not factor or not _explains(got, ref * factor, errors, gates):
         return ""
     if abs(factor + 1) < 1e-3:
-        return "The sign is turned: this is minus the right result."
-    return f"Each element is {_factor_text(factor)} times the right one: a factor is missing, or one too many."
+        return "The sign is wrong: this is the negative of the right result."
+    times = _factor_text(factor)
+    return f"Each element is {times} times the right value: a factor is missing, or there is one too many."
 
 
 def _factor_text(factor: float) -> str:
@@ -124,11 +125,11 @@ def _by_size(errors: Errors, dtype: torch.dtype, gates: ToleranceGates) -> str:
     size = errors.frobenius
     figure = f"relative error {size:.1e}"
     if size > _NONSENSE:
-        return f"{figure}: far more than any rounding gives. Compare each step with what the task asks for."
+        return f"{figure}: far more than rounding can cause. Compare each step with the task."
     # Rounding affects all elements but zeros: an error of a few elements has another cause.
     is_spread = float((relative > size / 10).double().mean()) >= _MANY
     if is_spread and (inside := _precision_of(size, dtype)):
-        return f"{figure}: an error as large as that of {inside} somewhere inside."
+        return f"{figure}: an error as large as that of {inside} in an intermediate step."
     return f"{figure}: the values are nearly right. Compare each step with the same step in float64 on the CPU."
 
 
@@ -146,7 +147,7 @@ def _precision_of(size: float, dtype: torch.dtype) -> str:
 
 
 def _explains(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: ToleranceGates) -> bool:
-    """Return True if the two agree, and next to nothing of the original `errors` remains."""
+    """Return True if the two agree, and almost nothing of the original `errors` remains."""
     left = errors_of(got, ref)
     return left.within(gates) and left.frobenius <= _REMAINING * errors.frobenius
 
@@ -196,7 +197,7 @@ def parity(
         for path, ref in wanted.items():
             off = compare_with_reference(got[path], ref, times, own=own, path=path)
             if off is not None:
-                # An author's advice replaces the cause, which must not be lost.
+                # The author's advice replaces the finding's advice, so the cause goes into the sentence.
                 cause = f". {off.cause_alone}" if advice and off.advice else ""
                 words = f"{part_name(path)}: {off.got}{run.which(call)}{cause}"
                 return Finding(off.expected, words, run.line_of(call), advice=off.advice)

@@ -1,4 +1,4 @@
-"""Placement: every tensor of the result lives where it should."""
+"""Placement: every tensor of the result is on the right device."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def placement(
     advice: str = "",
     on: Applies = "everywhere",
 ) -> Check:
-    """Check that each output tensor lives on `outputs`, and gradients of leaves on the same device.
+    """Check that each output tensor is on the device of `outputs`, and the gradients of leaves on the same device.
 
-    `outputs` is `device` (the scenario's), a device's name, or these nested like the result.
+    `outputs` is "device" (the scenario's device), a device's name, or such names nested like the result.
     """
 
     def sentence(machine: Machine) -> str:
@@ -63,6 +63,6 @@ def _resolve(where: Any, machine: Machine) -> str:
 def _line_of_last_move(events: Iterable[Event], wanted: str) -> int | None:
     """Return the line of the last copy away from the wanted device."""
     if wanted == "cpu":
-        return None  # everything begins there: each copy to a device would look like one
+        return None  # values start on the CPU: each copy to a device would count as a move away
     away = (event for event in events if event.source == wanted and event.target not in ("", wanted))
     return max((event.line for event in away if event.line is not None), default=None)

@@ -119,7 +119,7 @@ def _copies(run: Run, call: Call, rows: TraceArrays, direction: str, least: floa
     places = [
         f"{duration(alone[line])} {f'from line {line}' if line else 'from outside your file'}" for line in lines[:3]
     ]
-    got = f"{share(hidden / total)} of {duration(total)}; alone were {', '.join(places)}"
+    got = f"{share(hidden / total)} of {duration(total)}; not hidden: {', '.join(places)}"
     return run.finding(call, expected, got, lines[0] if lines else None, ADVICE)
 
 

@@ -176,8 +176,8 @@ def _line_beyond(
 ) -> int | None:
     """Return the line of the copy that exceeds `high`; if none does, the line with most copies.
 
-    A call first brings its inputs to the device, so that the first copies are the allowed ones. Its result comes to
-    the host last, so that there the last copies are.
+    A call copies its inputs to the device first, so the first copies to the device are the allowed copies. It copies
+    its result to the host last, so the last copies to the host are the allowed copies.
     """
     left = high
     for copy in reversed(copies) if direction is TO_HOST else copies:

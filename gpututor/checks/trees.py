@@ -133,7 +133,7 @@ def type_name(value: Any) -> str:
 
 _CONTAINERS = (dict, list, tuple)
 _PLAIN = (bool, int, float, str, *_CONTAINERS, torch.device, torch.dtype)
-"""Types that travel as themselves."""
+"""Types that an observed result keeps."""
 
 
 def joined(path: str, part: object) -> str:
@@ -250,7 +250,7 @@ def _keys(expected: dict[Any, Any], got: dict[Any, Any]) -> str:
     if missing:
         words.append(f"without {', '.join(map(describe_key, missing[:5]))}")
     if extra:
-        words.append(f"with the unknown {', '.join(map(describe_key, extra[:5]))}")
+        words.append(f"with the unexpected {', '.join(map(describe_key, extra[:5]))}")
     return " and ".join(words)
 
 

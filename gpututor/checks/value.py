@@ -93,7 +93,7 @@ def compare_leaves(_: str, expected: Any, got: Any) -> str | None:
     """Describe how plain values, tensors or arrays differ; None if they are equal."""
     match expected:
         case _ if isinstance(got, ObservedObject):
-            same = False  # only its text traveled
+            same = False  # only its text is known
         case float():
             same = math.isclose(expected, got, rel_tol=RELATIVE) or (math.isnan(expected) and math.isnan(got))
         case torch.Tensor() if isinstance(got, ObservedTensor):

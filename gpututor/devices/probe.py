@@ -16,7 +16,7 @@ def describe_devices() -> list[dict[str, Any]]:
     """Return name, kind, description, memory_bytes (None if unknown) and uuid of the CPU and of each accelerator."""
     devices: list[dict[str, Any]] = [_entry("cpu", "cpu", platform.processor() or platform.machine(), None)]
     for kind in ACCELERATORS:
-        # A driver that shows a device and then fails has none that a program could use.
+        # A driver can list a device and then fail: no program could use that device.
         with contextlib.suppress(RuntimeError):
             devices += _mps() if kind == "mps" else _numbered(kind, getattr(torch, kind))
     return devices

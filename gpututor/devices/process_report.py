@@ -1,7 +1,6 @@
 """Reports of a process's devices, written to a file when the process ends, for `gpututor trace`.
 
-The program's process writes a report of itself. Processes that it starts find `TraceRequest` in their environment, and
-write a report each, in the same folder.
+Each process writes its own report into one folder. Child processes find the `TraceRequest` in their environment.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ VARIABLE = "GPUTUTOR_TRACE"
 LIMIT = 10_000_000
 """Events to store, 80 bytes each. Later events are only counted."""
 _COMMUNICATOR = "gpututor.devices.virtual.distributed.communicator"
-"""The module that knows of other processes, if it is loaded."""
+"""The module that talks to other ranks. Never imported here: a program without ranks does not need it."""
 FIRST = "program.json"
 """The report of the program's own process."""
 
@@ -62,7 +61,7 @@ def requested() -> Report | None:
     if not text:
         return None
     request = TraceRequest.from_json(text)
-    # Fork servers and their like: two processes that were one share a number no more.
+    # A fork server may outlive the folder. Its children each have their own process id.
     return Report(request, f"{os.getpid()}.json") if os.path.isdir(request.folder) else None
 
 
@@ -89,13 +88,13 @@ class Report:
             "memory_bytes": gpus[0].memory.total if gpus else None,
         }
         atexit.register(self.end)
-        # A child that writes no report, such as a worker of a DataLoader.
+        # Forked children, such as workers of a DataLoader, write no report.
         os.register_at_fork(after_in_parent=partial(setattr, self, "_has_forked", True))
         self._began_s = time.perf_counter()
 
     def failed(self, error: BaseException) -> None:
         """Remember the error that the user sees, in one line."""
-        with contextlib.suppress(Exception):  # its message is the program's code
+        with contextlib.suppress(Exception):  # formatting the message may run the program's code
             self._error = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
 
     def end(self) -> None:
@@ -104,12 +103,12 @@ class Report:
             return
         with contextlib.suppress(ValueError):  # not the main thread
             for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)  # what is being written is what they would ask for
+                signal.signal(number, signal.SIG_IGN)  # the process is ending already, and writes its report
         try:
             report = self._report()
         except Exception:
             report = {"broken": traceback.format_exc()}
-        with contextlib.suppress(FileNotFoundError):  # a child that outlived who wanted to know
+        with contextlib.suppress(FileNotFoundError):  # a child may outlive the folder of the reports
             write(self._path, report)
 
     def _report(self) -> dict[str, Any]:

@@ -79,19 +79,19 @@ def _no_script(name: str, arguments: tuple[str, ...]) -> tuple[str, str]:
     """Return title and advice for a script that is not a file; it is often a command."""
     if re.fullmatch(r"python[\d.]*", name):
         rest = " ".join(arguments) or "SCRIPT"
-        return f"{name} is a command, and this runs Python already.", f"Say {rest!r} without it."
+        return f"{name} is a command, but a Python file is needed.", f"Leave it out: {rest}"
     if name in _MODULES:
-        return f"{name} is a command, and this runs Python files.", f"Use -m {_MODULES[name]}."
+        return f"{name} is a command, but a Python file is needed.", f"Use -m {_MODULES[name]}."
     if shutil.which(name):
-        return f"{name} is a command, and this runs Python files.", "Name a file, or a module after -m."
+        return f"{name} is a command, but a Python file is needed.", "Name a file, or a module after -m."
     return f"There is no file {name}.", "Name a Python file, or a module after -m."
 
 
 def run(program: Program) -> None:
-    """Run the program as `__main__`, which it stays afterwards, for its exit handlers.
+    """Run the program as `__main__`, and leave the module in place for its exit handlers.
 
-    `sys.argv`, `sys.path[0]` and `__file__` are as Python has them; so child processes find the program again. Raises
-    whatever it raises, `SystemExit` included.
+    `sys.argv`, `sys.path[0]` and `__file__` are as Python sets them, so child processes find the program again.
+    All exceptions of the program propagate, including `SystemExit`.
     """
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
@@ -119,7 +119,7 @@ def _look_first_in(folder: str) -> None:
     if sys.flags.safe_path:
         sys.path.insert(0, folder)
     else:
-        sys.path[0] = folder  # the place of the folder that Python took from our own command line
+        sys.path[0] = folder  # replaces the folder that Python took from our own command line
 
 
 def _is_zip(path: str) -> bool:
@@ -134,10 +134,10 @@ def run_on(
     began: Callable[[Entered], object] = lambda _: None,
     failed: Callable[[BaseException], object] = lambda _: None,
 ) -> None:
-    """Run the program inside `machine`, and leave it when Python ends, after the program's threads and exit handlers.
+    """Run the program inside `machine`; leave `machine` when Python exits, after all threads and exit handlers.
 
-    `began` is called inside, before the program. An uncaught error goes to `failed`, and is shown as Python does,
-    without gpututor's frames. Raises `SystemExit` with Python's exit code then, 130 for Ctrl-C.
+    Calls `began` inside `machine`, before the program starts. Passes an uncaught error to `failed`, prints it as Python
+    does, but without gpututor's frames, and raises `SystemExit` with Python's exit code (130 for Ctrl-C).
     """
     stack = ExitStack()
     atexit.register(stack.close)
@@ -208,8 +208,8 @@ class Learners:
 _NOT_THEIRS = re.compile(r"[/\\](site|dist)-packages[/\\]")
 
 
-def whose(program: Program) -> Learners:
-    """Return the learner's files: below the program's folder or the current one, and a -m module's own package."""
+def learners_of(program: Program) -> Learners:
+    """Return the rule for a program: files below its folder or the current folder, and a -m module's own package."""
     below, inside = [os.getcwd()], []
     if program.is_module:
         inside = _package_folders(program.name.split(".")[0])

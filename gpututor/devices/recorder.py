@@ -56,7 +56,7 @@ class Places:
         """`files` are names of files as code objects have them; `is_learners` decides about any other name."""
         self._wanted = frozenset(files)
         self._decides = is_learners
-        # By the code object's id: hashing one reads all of its code. The objects are stored, so no id is used twice.
+        # By id, as hashing a code object reads all of its code. Storing the objects keeps their ids from being reused.
         self._files: dict[int, str] = {}
         self._codes: list[CodeType] = []
 

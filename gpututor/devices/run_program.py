@@ -3,8 +3,8 @@
 - `python -m gpututor.devices.run_program run [--device D] [--gpu G] [--gpus N] [--memory S] FILE [ARGS …]`
 - `python -m gpututor.devices.run_program trace TASK`, where TASK is a JSON object with the fields of `Task`
 
-The program has stdin, stdout, stderr and the exit code for itself. A traced program's report is written to a folder
-when Python ends, after the program's threads and its `atexit` functions; see `gpututor.devices.process_report`.
+The program owns stdin, stdout, stderr and the exit code. A traced program's report is written to a folder when Python
+exits, after the program's threads and its `atexit` functions; see `gpututor.devices.process_report`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpututor.devices import process_report
-from gpututor.devices.programs import Program, check, run_on, whose
-from gpututor.devices.virtual.options import DEFAULT_MODEL, bytes_in, count_in
+from gpututor.devices.programs import Program, check, learners_of, run_on
+from gpututor.devices.virtual.options import DEFAULT_MODEL, parse_count, parse_size
 from gpututor.errors import UsageError
 from gpututor.hardware.gpus import GpuSpec, gpu_spec
 from gpututor.processes import die_with_parent
@@ -64,9 +64,9 @@ def parse_device(device: str, gpu: str | None, gpus: str, memory: str | None, **
         raise UsageError(f"There is no device {device!r}.", "Known: auto, virtual, cpu, cuda, cuda:N, mps, xpu.")
     model, option = gpu_spec(DEFAULT_MODEL if gpu is None else gpu), "--gpus"
     try:
-        count = count_in(gpus)
+        count = parse_count(gpus)
         option = "--memory"
-        memory_bytes = None if memory is None else bytes_in(memory)
+        memory_bytes = None if memory is None else parse_size(memory)
     except ValueError as error:
         raise UsageError(f"{option}: {error}.") from None
     return DeviceRequest(device, model, count, memory_bytes, options)
@@ -159,7 +159,7 @@ def trace(task: Task) -> None:
         for name in task.others:
             gpu_spec(name)
         check(program)
-        trace_request = process_report.TraceRequest(task.folder, whose(program), task.chrome)
+        trace_request = process_report.TraceRequest(task.folder, learners_of(program), task.chrome)
         report = process_report.Report(trace_request)
 
         def began(device: SelectedDevice) -> None:
@@ -173,7 +173,7 @@ def trace(task: Task) -> None:
         process_report.write(os.path.join(task.folder, process_report.FIRST), {"refused": [error.title, error.advice]})
         sys.exit(error.exit_code)
     except SystemExit:
-        if received:  # raised in a callback of C code, the handler's exception may have become another one
+        if received:  # C code may have replaced the exception of the signal's handler with another exception
             sys.exit(128 + received[0])
         raise
 

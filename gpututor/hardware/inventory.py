@@ -1,4 +1,4 @@
-"""Real devices of this machine, by PyTorch in a child process and by a cache, and the device for a request."""
+"""Real devices of this machine, probed by PyTorch in a child process and cached, and the device for a request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Device:
     description: str
     """The vendor's name."""
     memory_bytes: int | None = None
-    """None if PyTorch does not report it."""
+    """Bytes of memory; None if PyTorch does not report them."""
     uuid: str = ""
     """An id that does not depend on the device's number; empty if PyTorch does not report it."""
 
@@ -100,7 +100,7 @@ def torch_version() -> str:
 
 
 def _circumstances(installed: str) -> dict[str, Any]:
-    """Return the facts that decide if the cache is still valid."""
+    """Return the facts on which the cached inventory depends."""
     drivers = [str(path) for folder, pattern in _DRIVER_FILES for path in sorted(Path(folder).glob(pattern))]
     variables = {name: os.environ.get(name) for name in _VARIABLES}
     return {"python": sys.executable, "torch": installed, "drivers": drivers, **variables}

@@ -51,7 +51,7 @@ def require_package(name: str) -> None:
         return
     if not package.works_in(version):
         raise NotGradableHere(
-            f"This exercise needs {package.title} {package.versions}, and {version} is installed.", advice
+            f"This exercise needs {package.title} {package.versions}, but {version} is installed.", advice
         )
 
 

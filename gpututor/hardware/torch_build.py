@@ -1,4 +1,4 @@
-"""The installed build of PyTorch, and if it fits the NVIDIA driver and the GPUs of this machine."""
+"""The installed build of PyTorch, and reasons why it cannot use the NVIDIA GPUs of this machine."""
 
 from __future__ import annotations
 

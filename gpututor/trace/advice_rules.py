@@ -23,7 +23,7 @@ SMALL_COPY = 64 << 10
 """Bytes below which a copy is mostly latency, on PCIe and on NVLink."""
 MANY_COPIES = 8
 _SCATTERED = 1.5
-"""Bytes moved for a byte asked for, above which the accesses of a kernel are scattered."""
+"""Bytes moved per requested byte, above which the accesses of a kernel are scattered."""
 FILLS = "aten::copy_"
 """The operator that copies into an existing tensor."""
 _MAKERS = "arange empty eye full linspace normal ones rand randint randn randperm zeros"
@@ -31,7 +31,7 @@ MAKES_TENSORS = frozenset(_MAKERS.split())
 """Operators that create a tensor on any device."""
 MANY_KERNELS = 100
 LAUNCH_GAP = 50_000
-"""Nanoseconds of a device's longest idle time that only a launch explains."""
+"""Longest idle time, in nanoseconds, that counts as the host's time for a launch; a longer one has other causes."""
 MULTIPLIES = ("mm", "addmm", "bmm", "baddbmm", "linear", "convolution", "conv")
 _WAIT_WORDS = {
     "aten::_local_scalar_dense": (
@@ -112,7 +112,7 @@ class _Loss(NamedTuple):
     """Rows of the trace."""
 
 
-def together(
+def advice_by_remedy(
     rows: TraceArrays,
     rule: str,
     mask: Mask,
@@ -172,11 +172,14 @@ def waits_in_loops(rows: TraceArrays, device: str, rates: Rates | None) -> Itera
         words, what_to_do = _SHAPE_WORDS if name in _SHAPED_BY_DATA else _WAIT_WORDS.get(name, _OTHER_WAIT)
         return f"{place} {words}: {group.size:,} waits, {duration(_time(rows, group))} in all.", what_to_do
 
-    return together(rows, "waits in a loop", waits, describe, gain_of, REPEATED)
+    return advice_by_remedy(rows, "waits in a loop", waits, describe, gain_of, REPEATED)
 
 
 def _own_time(rows: TraceArrays, device: str, waits: Mask) -> Numbers:
-    """Return for each wait that reads a value the host's time since its last launch, in which devices idle; else 0."""
+    """Return the host's time between its last launch and each wait that reads a value; 0 for other rows.
+
+    Devices are idle in that time.
+    """
     own = np.zeros(rows.kind.size, dtype=np.int64)
     reads = waits & np.isin(rows.name, [number for number, name in enumerate(rows.names) if name in _WAIT_WORDS])
     launches = np.unique(rows.launched[rows.work(device) & (rows.launched >= 0)])
@@ -247,11 +250,11 @@ def float32_products(rows: TraceArrays, device: str, rates: Rates | None) -> Ite
             " (`torch.autocast`).",
         )
 
-    yield from together(rows, "float32 products", products, describe, gain_of)
+    yield from advice_by_remedy(rows, "float32 products", products, describe, gain_of)
 
 
 def scattered_accesses(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Find kernels whose warps touch more bytes than they ask for. The gain is the share that nobody asked for."""
+    """Find kernels whose warps move more bytes than they use. The gain is the time of the unused share."""
     kernels = rows.on(device) & rows.of(Kind.KERNEL) & (rows.moved > _SCATTERED * rows.requested) & rows.timed
 
     def gain_of(group: Numbers) -> int:
@@ -266,7 +269,7 @@ def scattered_accesses(rows: TraceArrays, device: str, rates: Rates | None) -> I
             "Let neighboring lanes use neighboring addresses: `tl.arange` belongs to the dimension with stride 1.",
         )
 
-    yield from together(rows, "scattered accesses", kernels, describe, gain_of)
+    yield from advice_by_remedy(rows, "scattered accesses", kernels, describe, gain_of)
 
 
 def blocking_copies(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
@@ -316,7 +319,7 @@ def _hidden_by_kernels(
         return words.format(place=place, size=total, device=device, count=group.size, time=time), what_to_do
 
     shown = copies & rows.timed & ~_made_on_the_line(rows, copies)
-    return together(rows, rule, shown, describe, gain_of, REPEATED)
+    return advice_by_remedy(rows, rule, shown, describe, gain_of, REPEATED)
 
 
 def made_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
@@ -339,11 +342,11 @@ def made_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iter
             'Create them on the device: `device="cuda"` in the call that creates them. Then nothing is copied.',
         )
 
-    return together(rows, "made on the CPU", copies, describe, gain_of, REPEATED)
+    return advice_by_remedy(rows, "made on the CPU", copies, describe, gain_of, REPEATED)
 
 
 def _made_on_the_line(rows: TraceArrays, copies: Mask) -> Mask:
-    """Return the copies whose own line creates tensors of as many bytes on the CPU."""
+    """Return a mask of the copies whose own line creates tensors of as many bytes on the CPU."""
     makes = rows.on_host() & named(rows, MAKES_TENSORS) & (rows.place != 0)
     places = [
         number
@@ -370,7 +373,7 @@ def many_small_copies(rows: TraceArrays, device: str, rates: Rates | None) -> It
         return (group.size - lines) * int(rows.duration[group].min())
 
     shown = copies & ~_made_on_the_line(rows, copies)
-    return together(rows, "small copies", shown, describe, gain_of, MANY_COPIES)
+    return advice_by_remedy(rows, "small copies", shown, describe, gain_of, MANY_COPIES)
 
 
 def _instead_of_small_copies(rows: TraceArrays, group: Numbers) -> str:
@@ -398,7 +401,7 @@ def same_bytes_again(rows: TraceArrays, device: str, rates: Rates | None) -> Ite
         sentence = f"{place} copies the same bytes to {device} again, {often}: {total}, {time}."
         return sentence, "Copy them once, before the loop, and keep the tensor on the device."
 
-    return together(rows, "same bytes again", copies, describe, lambda group: _time(rows, group))
+    return advice_by_remedy(rows, "same bytes again", copies, describe, lambda group: _time(rows, group))
 
 
 def work_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
@@ -419,7 +422,7 @@ def copies_to(rows: TraceArrays, device: str) -> Mask:
 
 
 def named(rows: TraceArrays, operators: Collection[str]) -> Mask:
-    """Return which rows have the name of one of the operators, whatever its namespace."""
+    """Return a mask of the rows with the name of one of the operators, in any namespace."""
     numbers = [number for number, name in enumerate(rows.names) if name.split("::")[-1] in operators]
     mask: Mask = np.isin(rows.name, numbers)
     return mask

@@ -85,7 +85,7 @@ class TraceArrays:
         return mask
 
     def work(self, device: str) -> Mask:
-        """Return the work of one device: kernels, copies and collectives."""
+        """Return a mask of the work of one device: kernels, copies and collectives."""
         return self.on(device) & self.of(*WORK)
 
     def on_devices(self) -> Mask:

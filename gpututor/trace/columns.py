@@ -1,7 +1,7 @@
 """Traces: events in columns, written by a recorder, read by checks, summaries and timelines.
 
-Many threads add events, also where no lock may be taken: memory is freed whenever Python drops an object, in the middle
-of anything. So nothing here locks. An event's number comes from an atomic counter and decides its row, which no other
+Many threads add events, even where no lock may be taken: Python can free an object, and its memory, in the middle of
+any call. So nothing here locks. An event's number comes from an atomic counter and decides its row, which no other
 event uses. The kind is written last: a row without a kind is not complete yet.
 """
 
@@ -179,7 +179,7 @@ class Trace:
             self._blocks[index >> _SHIFT].partner[index & _MASK] = partner
 
     def set_traffic(self, index: int, requested: int, moved: int, programs: int) -> None:
-        """Set what the programs of kernel `index` asked for and moved; ignore index -1."""
+        """Set the bytes that the programs of kernel `index` requested and moved; ignore index -1."""
         if index >= 0:
             block, at = self._blocks[index >> _SHIFT], index & _MASK
             block.requested[at], block.moved[at], block.programs[at] = requested, moved, programs
@@ -255,7 +255,7 @@ class Trace:
         return made
 
     def _grow(self, number: int) -> Any:
-        # Two threads at once add a block too many, which the next events use.
+        # Two threads at once may add a second block; later events use it.
         while len(self._blocks) <= number:
             self._blocks.append(_Block())
         return self._blocks[number]

@@ -114,7 +114,7 @@ def counted(noun: str, left: int, right: int) -> str:
 
 
 def ratio_words(left: int, right: int) -> str:
-    """`2.5 × as fast`, `1.3 × as long`; `as long` if the ratio reads 1."""
+    """Return `2.5 × as fast` or `1.3 × as long`; `as long` if the ratio would read 1."""
     ratio = f"{max(left, right) / max(min(left, right), 1):.3g}"
     if ratio == "1" or same_time(left, right):
         return AS_LONG

@@ -17,9 +17,9 @@ _NAMED = 3
 
 
 def graph_breaks(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Find the lines at which Dynamo ends a graph. The gain is the share of compiled code that the breaks add.
+    """Find the lines at which Dynamo ends a graph. The gain is the time of the graphs that the breaks add.
 
-    If they leave all code uncompiled, it is the time of the kernels that could be fused.
+    If the breaks leave all code uncompiled, the gain is the time of the kernels that could be fused.
     """
     breaks = np.flatnonzero(_ranges(rows, GRAPH_BREAK))
     lines = {int(rows.place[row]): _text(rows, row, GRAPH_BREAK) for row in breaks}

@@ -10,13 +10,13 @@ from enum import StrEnum
 REGION, COMPILES = "Torch-Compiled Region: ", "torch.compile: "
 """Beginnings of the names of ranges of compiled code: a call, a compilation."""
 GRAPH_BREAK, RECOMPILES = "graph break: ", "recompile: "
-"""The same for Dynamo's reasons: the end of a graph, the guard that failed."""
+"""Beginnings of the names of ranges with Dynamo's reasons: for a graph break, for compiling again."""
 UNCOMPILED = "; the whole function runs eagerly"
 """End of the reason of a graph break that leaves its function uncompiled."""
 
 
 class Kind(StrEnum):
-    """Kinds of events of a device, or of the host with it."""
+    """Kinds of events of devices and of the host."""
 
     number: int
     """From 1, in the order below: its value in a trace's column."""
@@ -83,14 +83,14 @@ class Event:
     allocated: int
     """Bytes allocated on the device after a memory event; else 0."""
     partner: int
-    """The index of an earlier event: the one that a hazard collides with, the transfer of the same unchanged bytes to
-    the same device, or the allocation of freed memory; else, or if unknown, -1."""
+    """The index of an earlier event: the work that a hazard collides with, the transfer of the same unchanged bytes to
+    the same device, or the allocation of freed memory; -1 if there is none, or if unknown."""
     file: str
     """The learner's file that caused it; empty if none did."""
     line: int | None
     """The line of that file, from 1; None if no line caused it."""
     requested: int = 0
-    """Bytes that the loads and stores of a kernel's programs asked for, if known; else 0."""
+    """Bytes that the loads and stores of a kernel's programs request, if known; else 0."""
     moved: int = 0
     """Bytes of the 32-byte sectors that those loads and stores touched; else 0."""
     programs: int = 0
@@ -134,7 +134,7 @@ def compute_dtype(inputs: Iterable[str], outputs: Iterable[str]) -> str:
     """Return the wider of the first floating dtypes among an operator's inputs and outputs; "" without any.
 
     Dtypes are like `float32`. An operator that reads half precision and returns float32, as a softmax can, computes in
-    float32; so does one that reads float32 and rounds at the end.
+    float32; so does an operator that reads float32 and rounds at the end.
     """
     first = [next((NUMBERS[name] for name in names if name in NUMBERS), 0) for names in (inputs, outputs)]
     return DTYPES[max(first)]

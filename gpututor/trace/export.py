@@ -3,7 +3,7 @@
 The format is the Trace Event Format (https://perfetto.dev/docs/getting-started/other-formats): a process for the host
 and for each device, a lane for each stream and each copy engine, times in microseconds.
 
-Clocks of ranks that meet in collectives agree (see the virtual GPU's collectives).
+The clocks of ranks agree, because collectives synchronize them (see the virtual GPU's collectives).
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class _Process:
         return f'{{"ph":"X","name":{self._names[rows.name[row]]},{where},{times},"args":{{{",".join(facts)}}}}}'
 
     def _on_the_host(self) -> Iterator[str]:
-        """Yield launches, waits and work on the CPU. Events that overlap, as of several threads, get further lanes."""
+        """Yield launches, waits and work on the CPU. Overlapping events, as of several threads, get further lanes."""
         rows = self._rows
         launches = self._work & (rows.launched >= 0) if self._arrows else np.zeros_like(self._work)
         shown = np.flatnonzero(launches | (rows.timed & (self._host | rows.of(Kind.SYNCHRONISE))))
@@ -190,7 +190,7 @@ ENDING = ".trace"
 
 
 def read_processes(names: Mapping[Path, str]) -> list[tuple[str, Trace]]:
-    """Read those of the trace files that exist and are whole, with their names; a killed process wrote none."""
+    """Read the complete trace files, with the names of their processes; a killed process has written none."""
     traces = []
     for path, name in names.items():
         with contextlib.suppress(FileNotFoundError, TraceError):

@@ -38,7 +38,7 @@ class OutOfMemoryEvent:
     size_bytes: int
     allocated: int
     number: int
-    """The last event before it; -1 without one."""
+    """Index of the last memory event before it; -1 if there is none."""
 
 
 class Reading(NamedTuple):
@@ -46,13 +46,13 @@ class Reading(NamedTuple):
 
     allocated: int
     number: int
-    """The last event before it; -1 without one."""
+    """Index of the last memory event before it; -1 if there is none."""
     moment: int
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An allocation, or the end of one."""
+    """An allocation or a release of memory."""
 
     taken: bool
     size_bytes: int
@@ -147,7 +147,7 @@ class MemoryTimeline:
         return min(columns - 1, max(0, (moment - self.begin) * columns // span)) if span else 0
 
     def last_change(self, number: int) -> Change | None:
-        """Return what event `number` allocated or freed; None for -1."""
+        """Return the allocation or release of event `number`; None for -1."""
         if number < 0:
             return None
         rows, row = self._rows, int(self._numbers[number])

@@ -60,7 +60,7 @@ def _short(values: Any) -> Any:
 
 
 def trace_from_json(data: object, *, limit: int = LIMIT) -> Trace:
-    """Read what `trace_to_json` returned; raise `TraceError` for anything else, however strange."""
+    """Parse the output of `trace_to_json`. Raises `TraceError` for anything else."""
     if not isinstance(data, dict) or not isinstance(data.get("columns"), dict):
         raise TraceError("a trace is an object with columns")
     length = _count(data, "length")
@@ -173,7 +173,7 @@ def write_trace(trace: Trace, path: str) -> None:
 
 
 def read_trace(path: str) -> Trace:
-    """Read what `write_trace` wrote. Raises `TraceError` for another file, `OSError` for an unreadable one."""
+    """Read a file of `write_trace`. Raises `TraceError` for any other file, `OSError` for an unreadable file."""
     with open(path, "rb") as file:
         try:
             head = json.loads(file.readline())

@@ -26,7 +26,7 @@ class KernelGroup:
     size_bytes: int
     flops: float
     requested_bytes: int = 0
-    """Bytes that the loads and stores of the kernels' programs asked for; 0 if unknown, as for PyTorch's kernels."""
+    """Bytes that the loads and stores of the kernels' programs request; 0 if unknown, as for PyTorch's kernels."""
     moved_bytes: int = 0
     """Bytes of the sectors that they touched."""
     programs: int = 0

@@ -132,7 +132,7 @@ def _device(device: DeviceSummary, summary: Summary) -> Iterator[str]:
 
 
 def _programs(kernels: KernelGroup) -> str:
-    """Return what the programs of a kernel asked for and moved."""
+    """Describe the bytes that the programs of a kernel requested and moved."""
     asked, moved = kernels.requested_bytes, kernels.moved_bytes
     words = f"{_safe(kernels.name)}: {kernels.programs:,} programs"[: -1 if kernels.programs == 1 else None]
     words += f", {size(asked)} asked for, {size(moved)} moved"

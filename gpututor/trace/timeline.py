@@ -240,7 +240,7 @@ class _LaneBuilder:
             yield from self._device(device)
 
     def _place_hazards(self) -> Numbers:
-        """Assign hazards to the work that met them, and return the rows of the host's hazards."""
+        """Assign hazards to the work that caused them, and return the rows of the host's hazards."""
         rows = self._rows
         hazards: Numbers = np.flatnonzero(rows.of(Kind.HAZARD))
         candidates = np.flatnonzero(self._work | rows.on_host())

@@ -111,8 +111,8 @@ def test_the_size_of_the_error_of_many_elements_names_its_cause() -> None:
     a, b = matrices((64, 64, 64), F32)
     exact = a.double() @ b.double()
 
-    assert "float16 somewhere inside" in wrong((a.half() @ b.half()).float(), exact).advice
-    assert "bfloat16 somewhere inside" in wrong((a.bfloat16() @ b.bfloat16()).float(), exact).advice
+    assert "float16 in an intermediate step" in wrong((a.half() @ b.half()).float(), exact).advice
+    assert "bfloat16 in an intermediate step" in wrong((a.bfloat16() @ b.bfloat16()).float(), exact).advice
     exact = randn(64, 64, seed=1)
     got = exact.float()
     got[:8] *= 1 + 1e-3
@@ -166,8 +166,8 @@ def test_a_factor_is_named_only_if_it_explains_the_error() -> None:
     ref = randn(4096, seed=6)
     got = (ref * 1.003 + 0.009 * randn(4096, seed=7)).bfloat16()
 
-    assert "times the right one" not in wrong(got, ref, 0.9).advice
-    assert "1/2 times the right one" in wrong((ref / 2).bfloat16(), ref).advice
+    assert "times the right value" not in wrong(got, ref, 0.9).advice
+    assert "1/2 times the right value" in wrong((ref / 2).bfloat16(), ref).advice
     assert "times" not in wrong(torch.tensor([4.0]), torch.tensor([2.0], dtype=F64)).advice, "of a single element"
 
 
@@ -284,7 +284,7 @@ def test_complex_results_are_compared_and_conjugates_are_named() -> None:
         (lambda ref: ref + 0.25, "+0.25"),
         (lambda ref: ref.flip(0), "another order"),
         (lambda ref: torch.zeros_like(ref), "all zeros"),
-        (lambda ref: torch.relu(ref), "than any rounding"),
+        (lambda ref: torch.relu(ref), "than rounding"),
         (lambda ref: torch.where(ref == ref.max(), 0.0, ref), "other elements are right"),
         (lambda ref: ref * (1 + 2e-3 * randn(16, 16, seed=1)), "that of bfloat16"),
         (lambda ref: ref * (1 + 3e-4 * randn(16, 16, seed=1)), "TF32 or float16"),
@@ -343,7 +343,7 @@ def test_a_lower_precision_than_the_references_has_to_be_allowed() -> None:
     assert "TF32 or float16" in failure(parity(torch.relu), run).advice
     assert parity(torch.relu, inside=torch.float16).find(run) is None
     advised = failure(parity(torch.relu, advice="Look."), run)
-    assert "float16 somewhere inside" in advised.got, "the author's advice does not hide the cause"
+    assert "float16 in an intermediate step" in advised.got, "the author's advice does not hide the cause"
     assert advised.got.count("relative error") == 1
     a, b = randn(32, 32).float(), randn(32, 32, seed=1).float()
     run = run_of(observed((a.half() @ b.half()).float()), {"input": a, "mat2": b})

@@ -38,7 +38,7 @@ def with_table(*, learned: bool) -> dict[str, torch.nn.Module]:
     [
         (X, "instead of a dict"),
         ({"double": X}, "without 'sizes'"),
-        ({"double": X, "sizes": torch.tensor([2, 3]), "more": 1}, "with the unknown 'more'"),
+        ({"double": X, "sizes": torch.tensor([2, 3]), "more": 1}, "with the unexpected 'more'"),
         ({"double": X[:1], "sizes": torch.tensor([2, 3])}, "shape (1, 3) instead of (2, 3)"),
         ({"double": X.double(), "sizes": torch.tensor([2, 3])}, "torch.float64 instead of torch.float32"),
         ({"double": None, "sizes": torch.tensor([2, 3])}, "instead of a tensor"),

@@ -18,13 +18,13 @@ Result = TypeVar("Result")
 
 
 class Backend:
-    """A kind of device, by its module `torch.cuda` or `torch.xpu`, which are alike; a base class for other kinds.
+    """A kind of device with a module like `torch.cuda` or `torch.xpu`; the base class of other kinds.
 
     `index` is the number of a device of that kind.
     """
 
     granule = 512
-    """The allocator's sizes are multiples of so many bytes; 1 if that is not known."""
+    """Bytes to which the allocator rounds sizes up; 1 if unknown."""
     elapsed_waits = False
     """True if reading an event's time waits for the device: it is then read only when the host waits anyway."""
 
@@ -99,8 +99,8 @@ class Backend:
         return self.figures(index)[0]
 
     def figures(self, index: int) -> tuple[int, int]:
-        """Return those bytes, and the number of allocations for which unused memory was returned to the driver."""
-        # A tenth of the time of `memory_allocated`, which flattens and sorts all figures for one of them.
+        """Return the allocated bytes, and how many allocations had to return unused memory to the driver first."""
+        # Ten times as fast as `memory_allocated`, which flattens and sorts all figures to return one.
         try:
             stats = self._module.memory_stats_as_nested_dict(index)
             return int(stats["allocated_bytes"]["all"]["current"]), int(stats.get("num_alloc_retries", 0))
@@ -109,7 +109,7 @@ class Backend:
         return _answer(lambda: int(self._module.memory_allocated(index)), 0), 0
 
     def reserved(self, index: int) -> int:
-        """Return the bytes that the allocator has from the driver; 0 if unknown."""
+        """Return the bytes that the allocator got from the driver; 0 if unknown."""
         return _answer(lambda: int(self._module.memory_reserved(index)), 0)
 
 
@@ -151,7 +151,7 @@ def _is_available(kind: str) -> bool:
 
 
 def _answer(ask: Callable[[], Result], default: Result) -> Result:
-    """Return what a device answers, or the default if this build of torch, or the device, has no answer."""
+    """Return the result of `ask`, or the default if this build of torch or the device lacks the function."""
     try:
         return ask()
     except _LACKING:

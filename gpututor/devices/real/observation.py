@@ -23,7 +23,7 @@ _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def requested_bytes(message: str) -> int:
-    """Return the bytes that an out-of-memory error names, as exactly as it does; 0 if it names none."""
+    """Return the size in the message of an out-of-memory error, rounded as there; 0 if there is none."""
     match = _REQUESTED.search(message)
     return round(float(match[1]) * _UNITS[match[2]]) if match else 0
 
@@ -70,7 +70,7 @@ class Observation:
         self._watches: dict[tuple[str, int], Stopwatch] = {("cpu", 0): HostStopwatch(self.now)}
         self._retries: dict[str, int] = {}
         self._open: Captured | None = None
-        self._aside: set[int] = set()
+        self._unobserved: set[int] = set()
         self._thread = threading.get_ident()
         self.reads = 0
         """The number of elements that the mode has seen being read."""
@@ -88,20 +88,20 @@ class Observation:
         return self.recorder.place(0, waiting) if place == NOWHERE and waiting is not None else place
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Do not observe this thread: PyTorch works for itself, or another record stands for the work."""
+    def unobserved(self) -> Iterator[None]:
+        """Stop observing this thread: the work is internal to PyTorch, or is recorded as part of another event."""
         thread = threading.get_ident()
-        if thread in self._aside:
+        if thread in self._unobserved:
             yield
             return
-        self._aside.add(thread)
+        self._unobserved.add(thread)
         try:
             yield
         finally:
-            self._aside.discard(thread)
+            self._unobserved.discard(thread)
 
-    def is_aside(self) -> bool:
-        return bool(self._aside) and threading.get_ident() in self._aside
+    def is_unobserved(self) -> bool:
+        return bool(self._unobserved) and threading.get_ident() in self._unobserved
 
     def now(self) -> int:
         """Return the host's time, in nanoseconds since the recording began."""
@@ -139,7 +139,7 @@ class Observation:
         self.recorder.synchronise(name, where, stream=stream, launched=began, start=began, end=self.now(), place=place)
         watch = self.watch_of(device)
         if watch is not None:
-            watch.rest()
+            watch.host_waited()
 
     def is_capturing(self) -> bool:
         """Return True if any thread captures a graph."""
@@ -149,7 +149,7 @@ class Observation:
         self._open = Captured(device)
 
     def capture_ended(self, graph: Any) -> None:
-        """Store the capture as that of `graph`; None if the capture failed."""
+        """End the capture, and store it for `graph`; `graph` is None if the capture failed."""
         if self._open is not None and graph is not None:
             self._graphs[graph] = self._open
         self._open = None
@@ -180,11 +180,11 @@ class Observation:
     ) -> Any:
         """Launch a kernel that is not an operator, and record it; without times unless `timed`."""
         watch = self.watch_of(device)
-        if watch is None or not self.recorder.enabled or self.is_aside():
+        if watch is None or not self.recorder.enabled or self.is_unobserved():
             return run()
         lap = watch.start()
         try:
-            with self.aside():
+            with self.unobserved():
                 out = run()
         except BaseException:
             watch.drop(lap)
@@ -202,11 +202,11 @@ class Observation:
         watch.keep(lap, row)
         return out
 
-    def made(self, tensor: torch.Tensor, stream: int, place: Place | None) -> None:
-        """Record the memory of a new tensor, and its end, unless it views a known storage.
+    def record_allocation(self, tensor: torch.Tensor, stream: int, place: Place | None) -> None:
+        """Record the allocation of a new tensor's memory, and later its release; ignore views of a known storage.
 
-        The total after an allocation is the allocator's own figure, which counts workspaces too. The total after an
-        end is that figure less the storage's bytes, as a destructor cannot call the allocator.
+        The total after an allocation is the allocator's own figure, which includes workspaces. The total after a
+        release is that figure minus the storage's bytes, because a destructor cannot call the allocator.
         """
         backend = self.backends.get(tensor.device.type)
         if not self._records_memory or backend is None or tensor.layout is not torch.strided:
@@ -235,7 +235,9 @@ class Observation:
         """Record that the allocator returned memory to the driver, which waits for all work of the device."""
         self.waited("cudaFree", device, 0, began, place)
 
-    def lacked(self, device: torch.device, error: BaseException, stream: int, place: Place | None) -> None:
+    def record_out_of_memory(
+        self, device: torch.device, error: BaseException, stream: int, place: Place | None
+    ) -> None:
         """Record that an operator ran out of memory."""
         backend = self.backends.get(device.type)
         if self._records_memory and backend is not None:

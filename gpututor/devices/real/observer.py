@@ -58,9 +58,9 @@ def _device_of(args: Any, kwargs: Any) -> torch.device:
 
 
 def _run(func: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Run an operator below the mode. It is dispatched for the second time: a profiler has seen it already."""
+    """Run an operator below the mode, hidden from the profiler, which saw its first dispatch already."""
     if func.namespace == "profiler" or not torch_private.profiler_is_on():
-        return func(*args, **kwargs)  # the first are the ranges that a program gives names
+        return func(*args, **kwargs)  # `profiler` operators are the program's own named ranges
     if op.made_of_others is not None and not torch_private.has_kernel(func.name()):
         return op.made_of_others(*args, **kwargs)
     with torch_private.unprofiled():
@@ -70,7 +70,7 @@ def _run(func: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any:
 class ObservingMode(TorchDispatchMode):
     """Sees each operator after autograd, as a device does.
 
-    Autograd's own threads have it too: their work counts for the line at which this mode's thread waits for them.
+    Autograd's threads run in the mode too. Their work belongs to the line at which the observed thread waits for them.
     """
 
     def __init__(self, observation: Observation) -> None:
@@ -82,12 +82,12 @@ class ObservingMode(TorchDispatchMode):
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Return True: `torch.compile` does compile, although this mode is on, and does not trace the mode."""
+        """Return True, so that `torch.compile` compiles while this mode is on, and does not trace the mode."""
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if (types and torch_private.is_traced(types)) or self._observation.is_aside():
+        if (types and torch_private.is_traced(types)) or self._observation.is_unobserved():
             return func(*args, **kwargs)
         if types and torch_private.has_own_dispatch(types):
             return NotImplemented  # the tensor's own class is next, and this mode sees what it calls
@@ -120,7 +120,7 @@ class ObservingMode(TorchDispatchMode):
         except BaseException as error:
             watch.drop(lap)
             if isinstance(error, torch.OutOfMemoryError):
-                self._observation.lacked(device, error, lap.stream, self._observation.place())
+                self._observation.record_out_of_memory(device, error, lap.stream, self._observation.place())
             raise
         if type(out) is not Tensor and torch_private.is_traced((type(out),)):
             watch.drop(lap)  # a factory in a program that a compiler traces
@@ -132,7 +132,7 @@ class ObservingMode(TorchDispatchMode):
         return out
 
     def _higher_order(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Run an operator of functions, such as `torch.cond`, and see what the functions do."""
+        """Run a higher-order operator, such as `torch.cond`, and observe the functions that it calls."""
         if torch_private.is_traced(map(type, _tensors(args))):
             return func(*args, **kwargs)
         body = torch_private.higher_order_body(func)
@@ -228,7 +228,7 @@ class ObservingMode(TorchDispatchMode):
             for index in _tensors(_at(op.host_places, args, kwargs)):
                 if index.device.type == "cpu":
                     recorder.transfer("cpu", name, bytes_of(index), name=op.name, launched=lap.launched, place=place)
-        # What is written in place is among the arguments and the results: it is read, and it is written.
+        # A tensor changed in place counts twice, as an argument and as a result: it is read and written.
         row = recorder.kernel(
             op.name,
             name,
@@ -289,7 +289,7 @@ class ObservingMode(TorchDispatchMode):
         self._recorder.synchronise(
             name, device, stream=lap.stream, launched=lap.launched, start=lap.launched, end=lap.end, place=place
         )
-        watch.rest()
+        watch.host_waited()
 
     def _memory(self, device: torch.device, out: Any, stream: int) -> None:
         """Record new memory of an accelerator; the CPU's is not recorded."""
@@ -297,4 +297,4 @@ class ObservingMode(TorchDispatchMode):
             return
         for tensor in _tensors([out]):
             if tensor.device.type != "cpu":
-                self._observation.made(tensor, stream, self._observation.place())
+                self._observation.record_allocation(tensor, stream, self._observation.place())

@@ -115,7 +115,7 @@ def _stream_wait(seen: Observation, stream: Any) -> tuple[torch.device, int]:
 
 
 def _event_wait(kind: str) -> Watch:
-    # An event does not tell the stream that it was recorded in; if it was not recorded, it has no device either.
+    # An event does not expose its stream; an event that was never recorded has no device either.
     return _waiting(lambda seen, event: (getattr(event, "device", None) or torch.device(kind), 0))
 
 
@@ -123,10 +123,10 @@ def _event_wait(kind: str) -> Watch:
 def _printing(seen: Observation, real: Real, name: str, /, self: Any, **kwargs: Any) -> Any:
     """Record printing, which reads elements one by one, as one copy and one wait, as for the virtual GPU."""
     recorder = seen.recorder
-    if self.device.type in ("cpu", "meta") or not self.numel() or not recorder.enabled or seen.is_aside():
+    if self.device.type in ("cpu", "meta") or not self.numel() or not recorder.enabled or seen.is_unobserved():
         return real(self, **kwargs)
     device, began = seen.name_of(self.device), seen.now()
-    with seen.aside():
+    with seen.unobserved():
         text = real(self, **kwargs)
     recorder.transfer(device, "cpu", bytes_of(self), name="print", launched=began)
     recorder.synchronise("print", device, launched=began, start=began, end=seen.now())
@@ -135,8 +135,8 @@ def _printing(seen: Observation, real: Real, name: str, /, self: Any, **kwargs: 
 
 @_around
 def _as_number(seen: Observation, real: Real, name: str, self: Any) -> Any:
-    """Record a number that is read where no mode sees it: `torch.tensor([x, y])` reads its elements so."""
-    if self.device.type not in seen.backends or not seen.recorder.enabled or seen.is_aside():
+    """Record the read of a number that bypasses the modes, as `torch.tensor([x, y])` reads its elements."""
+    if self.device.type not in seen.backends or not seen.recorder.enabled or seen.is_unobserved():
         return real(self)
     reads, began = seen.reads, seen.now()
     number = real(self)
@@ -195,7 +195,7 @@ _LAUNCHERS = "torch._inductor.runtime.triton_heuristics"
 
 @_around
 def _compiled_kernel(seen: Observation, real: Real, name: str, /, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Record a kernel that TorchInductor made: its only operators are those that it leaves to libraries."""
+    """Record a kernel that TorchInductor generated; compiled code dispatches operators only to call libraries."""
     tensors = [value for value in args if isinstance(value, torch.Tensor)]
     if not tensors or kwargs.get("benchmark_run"):
         return real(self, *args, **kwargs)
@@ -219,7 +219,7 @@ def _current_device() -> torch.device:
 def _capture_begin(seen: Observation, real: Real, name: str, /, self: Any, *args: Any, **kwargs: Any) -> Any:
     seen.capture_began(_current_device())
     try:
-        with seen.aside():  # fills the generator's seed and offset, which the graph's kernels read
+        with seen.unobserved():  # fills the generator's seed and offset, which the graph's kernels read
             return real(self, *args, **kwargs)
     except BaseException:
         seen.capture_ended(None)
@@ -230,7 +230,7 @@ def _capture_begin(seen: Observation, real: Real, name: str, /, self: Any, *args
 def _capture_end(seen: Observation, real: Real, name: str, /, self: Any, *args: Any, **kwargs: Any) -> Any:
     captured = None
     try:
-        with seen.aside():
+        with seen.unobserved():
             out = real(self, *args, **kwargs)
         captured = self
         return out
@@ -336,7 +336,7 @@ TABLE = (
     Row("jit", "trace_module", _tracing),
     Row(_LAUNCHERS.removeprefix("torch.") + ".CachingAutotuner", "run", _compiled_kernel),
 )
-"""Waits of the host, and calls without an operator. Rows of a torch that lacks them are left out."""
+"""Waits of the host, and calls without an operator. Rows that this version of torch lacks are skipped."""
 
 
 def _loaded(path: str) -> Any:

@@ -20,11 +20,11 @@ SWEEP = 1024
 AT_MOST = 16 * SWEEP
 """Launches whose events are stored at once; then the host waits for the oldest. Drivers queue about a thousand."""
 _TIES = 5
-"""Comparisons of the clocks, of which the quickest counts."""
+"""Number of comparisons of the clocks; the quickest is used."""
 _TIE_AGAIN_NS = 1_000_000_000
-"""Age of a comparison after which the next wait repeats it: the clocks drift some millionths."""
+"""Age of a comparison after which the next wait repeats it: the clocks drift by some microseconds per second."""
 _TIE_REACHES_NS = 8_000_000_000
-"""Time after which the tie moves on: events give milliseconds as float32, whose step is a microsecond from 8 s on."""
+"""Time after which a later event ties the clocks: events measure float32 milliseconds, in steps of 1 µs from 8 s on."""
 Now = Callable[[], int]
 SetTimes = Callable[[int, int, int], None]
 
@@ -39,7 +39,7 @@ class Lap:
         self.stream = stream
         self.start = -1
         self.end = -1
-        """The time at which the host was done with it; for the host's own work, the end of the work."""
+        """The time at which the launch returned; for the CPU's work, the end of the work."""
         self.opened: Any = None
         self.closed: Any = None
 
@@ -64,8 +64,8 @@ class Stopwatch:
     def keep(self, lap: Lap, row: int) -> None:
         """Store the lap's times in row `row` of the trace, once they are known."""
 
-    def rest(self) -> None:
-        """Use the moment after the host has waited for the device."""
+    def host_waited(self) -> None:
+        """Read finished times cheaply: the host has just waited for the device."""
 
     def settle(self) -> None:
         """Wait for the device, and find out all times."""
@@ -81,8 +81,8 @@ class HostStopwatch(Stopwatch):
 class DeviceStopwatch(Stopwatch):
     """The stopwatch of a device with events.
 
-    After an error of the device, which CUDA then raises for every call, no more times are known; the program gets the
-    error from its own next call.
+    After a device error, CUDA raises the error in every call. From then on no times are known, and the program's next
+    call raises the error.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class DeviceStopwatch(Stopwatch):
             self._sweep()
             self._sweep_at = len(self._pending) + SWEEP
 
-    def rest(self) -> None:
+    def host_waited(self) -> None:
         if self._timed and self._tie is not None and not self._is_capturing():
             self._sweep()
             if self._now() - self._tied > _TIE_AGAIN_NS:
@@ -227,7 +227,7 @@ class DeviceStopwatch(Stopwatch):
         if start is not None and end is not None:
             if lap.closed is not None and self._tie is not None and end - self._tie[1] > _TIE_REACHES_NS:
                 self._tie, in_use = (lap.closed, end), lap.closed
-            # On an idle device the first event passes before the launch; and the tie is good to some microseconds only.
+            # An idle device passes the first event before the launch, and the tie is accurate to microseconds only.
             start = max(start, lap.launched, self._busy_until.get(lap.stream, 0))
             end = self._busy_until[lap.stream] = max(start, end)
             self._set_times(row, start, end)

@@ -34,8 +34,8 @@ def __getattr__(name: str) -> Any:
     module = _HOMES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with options.lookups_in_words():
+    with options.explain_missing_names():
         value = getattr(import_module(f"{__name__}.{module}"), name)
-    # "virtual_gpu" and the like are found at once from now on.
+    # Later lookups find the name without this function.
     globals()[name] = value
     return value

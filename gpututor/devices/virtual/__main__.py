@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Callable
 
 from gpututor.devices.programs import Program, check, run_on
-from gpututor.devices.virtual.options import DEFAULT_MODEL, MAX_GPUS, bytes_in, count_in
+from gpututor.devices.virtual.options import DEFAULT_MODEL, MAX_GPUS, parse_count, parse_size
 from gpututor.errors import UsageError
 from gpututor.hardware.gpus import gpu_spec
 
@@ -18,23 +18,30 @@ from gpututor.hardware.gpus import gpu_spec
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m gpututor.devices.virtual", allow_abbrev=False)
     parser.add_argument(
-        "--gpus", type=_option(count_in), default=1, metavar="N", help=f"how many GPUs, 0 to {MAX_GPUS} (default: 1)"
+        "--gpus",
+        type=_option(parse_count),
+        default=1,
+        metavar="N",
+        help=f"number of GPUs, 0 to {MAX_GPUS} (default: 1)",
     )
     parser.add_argument(
-        "--model", default=DEFAULT_MODEL, metavar="NAME", help=f"which GPU, such as H100 (default: {DEFAULT_MODEL})"
+        "--model", default=DEFAULT_MODEL, metavar="NAME", help=f"GPU model, such as H100 (default: {DEFAULT_MODEL})"
     )
     memory = parser.add_mutually_exclusive_group()
     memory.add_argument(
-        "--memory", type=_option(bytes_in), metavar="SIZE", help="the memory of each, such as 512MiB (default: its own)"
+        "--memory",
+        type=_option(parse_size),
+        metavar="SIZE",
+        help="memory of each GPU, such as 512MiB (default: the model's own)",
     )
     memory.add_argument(
         "--memory-mib", type=_mebibytes, dest="memory", metavar="N", help="the same in MiB: 512 is 512MiB"
     )
     parser.add_argument(
-        "--real-time", action="store_true", help="time and sleep are real, not what the work would take on the GPU"
+        "--real-time", action="store_true", help="do not replace Python's time and sleep with the modelled clock"
     )
     parser.add_argument(
-        "--no-values", action="store_true", help="tensors have shapes only: tells time and memory, computes nothing"
+        "--no-values", action="store_true", help="compute no values: tensors have shapes, times and memory only"
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module and its arguments")
@@ -66,7 +73,7 @@ def main() -> None:
 
 
 def _option(parse: Callable[[str], int]) -> Callable[[str], int]:
-    """Return `parse` for argparse, which shows the words of an `ArgumentTypeError` only."""
+    """Wrap `parse` for argparse, which shows the message only of an `ArgumentTypeError`."""
 
     def convert(word: str) -> int:
         try:
@@ -80,7 +87,7 @@ def _option(parse: Callable[[str], int]) -> Callable[[str], int]:
 def _mebibytes(word: str) -> int:
     if not (word.isascii() and word.isdigit()):
         raise argparse.ArgumentTypeError(f"a whole number, not {word!r}")
-    return _option(bytes_in)(word + "MiB")
+    return _option(parse_size)(word + "MiB")
 
 
 if __name__ == "__main__":

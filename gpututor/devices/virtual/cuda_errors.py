@@ -31,7 +31,7 @@ invalid_ordinal = partial(
 def invalid_device_argument(index: int) -> RuntimeError:
     """Return the allocator's error for a number without a GPU (c10/cuda/CUDACachingAllocator.cpp, assertValidDevice).
 
-    C++'s type of device numbers is printed as a character: 9 is a tabulator.
+    C++ prints its type of device numbers as a character: 9 is a tab.
     """
     return RuntimeError(f"Invalid device argument {chr(index % 256)}: did you call init?")
 
@@ -58,7 +58,7 @@ device_assert = _cuda_error("cudaErrorAssert", "device-side assert triggered")
 invalid_resource_handle = _cuda_error("cudaErrorInvalidResourceHandle", "invalid resource handle")
 """The time between events of two GPUs."""
 while_capturing = _cuda_error("cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing")
-"""A wait, or a question about a wait."""
+"""A wait or a query."""
 capture_failed = _cuda_error(
     "cudaErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"
 )
@@ -90,7 +90,7 @@ left_over_graph = partial(
 )
 left_over = partial(
     RuntimeError,
-    "This tensor lives on a virtual GPU that is switched off. Another one is on now, with its own memory: "
+    "This tensor is on a virtual GPU that is switched off. Another virtual GPU is on now, with its own memory: "
     "make the tensor again.",
 )
 """A tensor of an earlier machine on a later one, which is like a new process."""
@@ -101,7 +101,7 @@ not_compiled = partial(AssertionError, "Torch not compiled with CUDA enabled")
 
 
 def event_of_another_device(event: int, stream: int) -> RuntimeError:
-    """Return the error for recording an event on two GPUs (c10/cuda/CUDAEvent.h), printed as characters there."""
+    """Return the error for recording an event on two GPUs (c10/cuda/CUDAEvent.h), with numbers as characters."""
     return RuntimeError(f"Event device {chr(event)} does not match recording stream's device {chr(stream)}.")
 
 
@@ -179,10 +179,10 @@ class NoValues(RuntimeError):
     def __init__(self, call: str, instead: str = "") -> None:
         self.instead = instead
         super().__init__()
-        self.say(call)
+        self.name_call(call)
 
-    def say(self, call: str) -> None:
-        """Name the user's call, of which the first name may be only a part."""
+    def name_call(self, call: str) -> None:
+        """Replace the call in the message, such as an operator, by the user's call that ran it."""
         if not call:
             return
         instead = self.instead or "Leave it out, or run with values, on smaller sizes."

@@ -32,7 +32,7 @@ NOWHERE = torch.device("meta")
 META = tuple(torch.device("meta", index) for index in range(MAX_GPUS))
 """The devices that C++ sees. A learner's own meta tensors have no index."""
 MAX_CHOSEN = 20_000
-"""Changes of the current stream that a thread remembers for backward passes."""
+"""Number of changes of the current stream that a thread remembers for backward passes."""
 CUDA_DEFAULT_SEED = 67280421310721
 """The default seed of a CUDA generator (c10/core/GeneratorImpl.h)."""
 
@@ -109,7 +109,7 @@ class GraphCapture(Protocol):
 
     def forbids(self) -> bool: ...
     def began_on(self, gpu: int, stream: int) -> bool: ...
-    def takes(self, gpu: int, stream: int) -> bool: ...
+    def includes(self, gpu: int, stream: int) -> bool: ...
     def add(self, step: Callable[[], None], kernels: tuple[str, ...]) -> None: ...
     def kernel(self, stream: int, name: str, size_bytes: int, cost: Cost) -> None: ...
     def copy(self, stream: int, name: str, size_bytes: int, engine: str, duration: int) -> None: ...
@@ -136,7 +136,7 @@ class VirtualGpu:
         """The GPU's number on the machine; `CUDA_VISIBLE_DEVICES` can give it another index."""
         self.spec = spec
         self.device = torch.device("cuda", index)
-        """The device object in Python: its identity tells the GPUs of all machines apart."""
+        """The device object in Python: its identity differs between the GPUs of all machines."""
         self.name = str(self.device)
         self.memory = CachingAllocator(index, memory_bytes)
         self.launch_ns = round(spec.launch_s * 1e9)
@@ -183,7 +183,7 @@ class VirtualMachine:
         self.clock = MachineClock(len(gpus))
         self.pending_copies = PendingCopies()
         """Asynchronous copies of page-locked memory whose end the host has not waited for yet."""
-        self.brought: dict[tuple[int, int], UploadedBytes] = {}
+        self.uploads: dict[tuple[int, int], UploadedBytes] = {}
         """The last copy of each host storage to each GPU (see `execution.copies`)."""
         self.marked_steps = 0
         """Calls of `torch.compiler.cudagraph_mark_step_begin()`."""
@@ -200,11 +200,11 @@ class VirtualMachine:
         """The driver of a machine without GPUs, one of `DRIVERS`: it decides which error CUDA gives."""
         self.started = False
         """True if anything needed a GPU so far; counting GPUs does not."""
-        self.gives_way = False
+        self.is_replaceable = False
         """True if `virtual_gpu()` may replace it, as the machine of a test session."""
         self.in_bad_fork = False
         """True in a forked child of a process whose GPUs had started: CUDA does not survive a fork."""
-        self.beside_real_gpu = torch_private.real_cuda_has_started()
+        self.may_have_real_tensors = torch_private.real_cuda_has_started()
         """True if tensors of a real GPU may exist, which this machine leaves alone."""
 
         self.recorder: Recorder
@@ -280,13 +280,13 @@ class VirtualMachine:
         return gpu
 
     def overwritten_device(self, index: int, *, is_gradient: bool) -> torch.device:
-        """Return the device of results on that GPU that a later call of compiled code overwrote: no work finds it."""
+        """Return a device object that marks overwritten results of compiled code on a GPU: `home` rejects it."""
         return self._overwritten.setdefault((index, is_gradient), torch.device("cuda", index))
 
     def fail(self) -> None:
         """Make every later call of CUDA raise the error of a failed assertion, until `recover`."""
         self.has_failed = True
-        # `home` looks there for every operator, so that a working GPU costs no test.
+        # `home` looks up the GPU of every operator there, so a working GPU costs no extra check.
         self.by_device = {}
 
     def check(self) -> None:
@@ -340,10 +340,10 @@ def set_active_machine(machine: VirtualMachine | None) -> None:
 
 
 def active_machine(what: str = "tensor") -> VirtualMachine:
-    """Return the active machine. Raises `RuntimeError` if none is, about `what`, which an earlier machine left."""
+    """Return the active machine. Raises `RuntimeError` if there is none; `what` names the object in use."""
     machine = _Active.machine
     if machine is None:
-        raise RuntimeError(f"This {what} lives on a virtual GPU that is switched off.")
+        raise RuntimeError(f"This {what} is on a virtual GPU that is switched off.")
     return machine
 
 

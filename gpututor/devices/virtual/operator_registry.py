@@ -86,7 +86,7 @@ _INDICES: frozenset[int | str] = frozenset((1, "indices"))
 
 @dataclass(frozen=True, slots=True)
 class CudaKernel:
-    """The CUDA kernel of an operator: the dtypes that it lacks and the CPU's kernel has."""
+    """The CUDA kernel of an operator, with the dtypes that only the CPU's kernel has."""
 
     message: str
     """CUDA's message for a dtype that it lacks."""
@@ -113,7 +113,7 @@ _NO_SUCH_KERNEL = (
 
 
 def cuda_kernel(facts: OperatorFacts) -> CudaKernel | None:
-    """Return the CUDA kernel of an operator; None for one whose dtypes and messages are the CPU's."""
+    """Return the CUDA kernel of an operator; None if its dtypes and messages are the same as on the CPU."""
     if not facts.kernel and not facts.refusal:
         return None
     refusal = facts.refusal + (_NO_SUCH_KERNEL if facts.refusal.startswith(_NOT_IN_CUDA) else "")
@@ -166,7 +166,7 @@ def _in_out_dtype(func: Any, packet: Any) -> Callable[..., Any]:
 
 
 def _fused_conversions() -> dict[Any, Callable[..., Any]]:
-    """Return functions for softmax and its gradient in float32 of float16: only CUDA's kernels convert by themselves.
+    """Return functions for the float32 softmax of float16, and for its gradient: only CUDA's kernels convert the dtype.
 
     aten/src/ATen/native/SoftMax.cpp: `half_to_float`.
     """
@@ -334,7 +334,7 @@ class Operator:
         """The bound of its results' size; empty for an operator that makes no tensor."""
         waits = facts.waits != "lengths" or func._overloadname == "Tensor"
         self.waits = WAITS.get(facts.waits) if waits else None
-        """Return True if the host waits in a call, given its arguments and keywords; None for most."""
+        """Function that returns True if the host waits in a call, given its arguments and keywords; None for most."""
         self.custom = func.namespace not in TORCHS_OWN and self.rule is None
         """True if it comes from outside of torch: `custom_operators` runs its body."""
         composed = not facts.own_kernel and func.namespace == "aten"
@@ -357,7 +357,7 @@ class Operator:
 
 
 OPERATORS: dict[int, Operator] = {}
-"""Operators by the overload's id: torch never frees overloads, and hashing one takes as long as half an operator."""
+"""Operators by the overload's id: torch never frees overloads, and hashing them takes half as long as an operator."""
 
 
 def describe(func: Any) -> Operator:

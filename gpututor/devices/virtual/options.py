@@ -15,7 +15,7 @@ DEFAULT_MODEL = "T4"
 _BYTES = {"B": 1, "KB": 10**3, "KIB": 2**10, "MB": 10**6, "MIB": 2**20, "GB": 10**9, "GIB": 2**30}
 
 
-def count_in(word: object) -> int:
+def parse_count(word: object) -> int:
     """Return the number of GPUs that an option names. Raises `ValueError` for an invalid one."""
     number = str(word).strip()
     if not (number.isascii() and number.isdigit() and int(number) <= MAX_GPUS):
@@ -23,7 +23,7 @@ def count_in(word: object) -> int:
     return int(number)
 
 
-def bytes_in(word: object) -> int:
+def parse_size(word: object) -> int:
     """Return the bytes of `512MiB` or `16 GB`. Raises `ValueError` for anything else."""
     text = str(word).strip()
     parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", text)
@@ -66,16 +66,16 @@ class TorchNotSupported(TutorError):
     """This torch lacks something that the virtual GPU is built on."""
 
 
-def warn_of(version: str) -> None:
+def warn_if_untested(version: str) -> None:
     """Warn `UntestedTorch` for a version, such as `2.14.1+cpu`, outside the tested range."""
     if not _numbers(OLDEST) <= _numbers(version) <= _numbers(NEWEST):
-        words = f"gpututor's virtual GPU was tested with torch {OLDEST} to {NEWEST}, and this is torch {version}."
-        warnings.warn(f"{words} It may do something else than CUDA there.", UntestedTorch, stacklevel=4)
+        words = f"gpututor's virtual GPU was tested with torch {OLDEST} to {NEWEST}, but this is torch {version}."
+        warnings.warn(f"{words} Its behavior may differ from CUDA's.", UntestedTorch, stacklevel=4)
 
 
 @contextmanager
-def lookups_in_words() -> Iterator[None]:
-    """Turn a lookup of a name that this torch lacks into `TorchNotSupported`, which says its name."""
+def explain_missing_names() -> Iterator[None]:
+    """Raise `TorchNotSupported` instead of an `AttributeError` or `ImportError` for a name that this torch lacks."""
     try:
         yield
     except AttributeError as error:
@@ -96,7 +96,7 @@ def _lacking(name: str) -> TorchNotSupported:
 
     return TorchNotSupported(
         f"torch {torch.__version__} has no {name}, which the virtual GPU needs.",
-        f"It was tested with torch {OLDEST} to {NEWEST}: install one of those.",
+        f"It was tested with torch {OLDEST} to {NEWEST}: install one of these versions.",
     )
 
 

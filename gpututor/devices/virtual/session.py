@@ -71,16 +71,16 @@ def virtual_gpu(
 
     The process sees the GPUs that `CUDA_VISIBLE_DEVICES` names on entering, unless `obey_environment` is False.
     `memory_bytes` replaces the model's own memory. `backends` are those of cuda, mps and xpu that report themselves
-    available: without `cuda` there are no GPUs, and nothing computes on mps or xpu. With `virtual_time`, `time` and its
-    like read the machine's clock in learner code, and `time.sleep` moves it. Without `values` the tensors have shapes
-    only: nothing is computed, and an operation that needs a value raises `NoValues`. Raises `ValueError` for an
+    available: without `cuda` there are no GPUs, and nothing computes on mps or xpu. With `virtual_time`, the functions
+    of `time` read the machine's clock in learner code, and `time.sleep` moves it. Without `values` the tensors have
+    shapes only: nothing is computed, and an operation that needs a value raises `NoValues`. Raises `ValueError` for an
     impossible count or backend, `TutorError` for an unknown model, `RuntimeError` if a virtual GPU is on already. Only
-    the virtual GPU of a pytest session gives way to another for the block.
+    the virtual GPU of a pytest session can be replaced by another inside a block.
     """
-    options.warn_of(torch.__version__)
+    options.warn_if_untested(torch.__version__)
     settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment, virtual_time, values)
     machine = _build(settings, recorder)
-    if is_on() and active_machine().gives_way:
+    if is_on() and active_machine().is_replaceable:
         with _replacing(machine, settings):
             yield machine
         return
@@ -137,22 +137,22 @@ def enter_inherited(settings: MachineSettings) -> None:
 
 
 @contextmanager
-def virtual_gpu_or_another(
+def replaceable_virtual_gpu(
     count: int = 1, model: str = DEFAULT_MODEL, *, memory_bytes: int | None = None
 ) -> Iterator[VirtualMachine]:
-    """Enter a machine, as `virtual_gpu`, for a test or a session of tests: it replaces an active one, and gives way.
+    """Enter a machine for a test or a session of tests. It replaces an active machine, and can be replaced itself.
 
     Time is real: tests have durations and limits of their own.
     """
     if is_on():
         settings = MachineSettings(count, model, memory_bytes, ("cuda",), virtual_time=False)
         machine = _build(settings, None)
-        machine.gives_way = True
+        machine.is_replaceable = True
         with _replacing(machine, settings):
             yield machine
         return
     with virtual_gpu(count, model, memory_bytes=memory_bytes, virtual_time=False) as machine:
-        machine.gives_way = True
+        machine.is_replaceable = True
         yield machine
 
 
@@ -161,16 +161,16 @@ def _on_clock(machine: VirtualMachine, virtual: bool) -> Iterator[None]:
     """Put this thread on the machine's clock inside the block; `time` reads that clock if time is virtual."""
     host = machine.clock.host
     host.begin(None)
-    with patch.original_of(TIME if virtual else ()), virtual_time_of(host if virtual else None):
+    with patch.patched(TIME if virtual else ()), virtual_time_of(host if virtual else None):
         yield
 
 
 class _Replacement:
-    """A machine that replaces the active one; `undo` restores that one."""
+    """A machine that replaces the active machine; `undo` restores the former."""
 
     def __init__(self, machine: VirtualMachine, settings: MachineSettings) -> None:
         before = active_machine()
-        machine.beside_real_gpu = before.beside_real_gpu
+        machine.may_have_real_tensors = before.may_have_real_tensors
         self.has_ended = False
         self.undo = ExitStack()
         set_active_machine(machine)

@@ -1,13 +1,14 @@
 """Threads on the modelled clock: start and join, locks, events, queues and executors.
 
-Whoever makes an object ready leaves the time in it; learner code that gets the object moves on to that time. Waits
-inside libraries change no clock: they often wait for files and processes, in no fixed order. The same holds for
-locks: the computer decides which of two threads comes first. Other waits take real time, and the trace names the first.
+The thread that makes an object ready stores its time in the object; learner code that gets the object continues no
+earlier. Waits inside libraries change no clock: they often wait for files and processes, in no fixed order. The same
+holds for locks: the operating system decides which of two threads comes first. Other waits take real time, and the
+trace names the first.
 
 A thread begins at the time of the thread that started it; a thread that joins it continues no earlier than its end.
 
-The computer decides which thread really takes a job, and whether another job has ended by then. So a pool has as many
-slots as workers, and each job takes the slot that is free first on the virtual clock.
+The operating system decides which thread really runs a job, and whether another job has ended by then. So a pool has as
+many slots as workers, and each job takes the slot that is free first on the virtual clock.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ def acquire_after(frame: FrameType, ready: Stamp | None) -> None:
     """Move the clock of the code of `frame`, which waited, to the time at which its object was ready."""
     host = thread_clock()
     if host is not None and is_learners(frame.f_code):
-        host.meet(ready)
+        host.wait_for(ready)
 
 
 def wait_timed_out(frame: FrameType, timeout: float | None) -> None:
-    """Move the clock of the code of `frame` by the seconds that it waited in vain."""
+    """Move the clock of the code of `frame` by the timeout that it waited for."""
     host = virtual_host()
     if host is not None and timeout is not None and timeout > 0 and is_learners(frame.f_code):
         host.sleep(round(timeout * 1e9))
@@ -140,7 +141,7 @@ def thread_join(self: Any, timeout: float | None = None) -> None:
     _real_join(self, timeout)
     host = thread_clock()
     if host is not None and not self.is_alive():
-        host.meet(getattr(self, "virtual_end", None))
+        host.wait_for(getattr(self, "virtual_end", None))
     else:
         wait_timed_out(sys._getframe(1), timeout)
 
@@ -165,8 +166,8 @@ def start_new_thread(function: Callable[..., object], args: tuple[Any, ...], kwa
 def start_cuda() -> None:
     """Stand in for `torch.cuda._lazy_init`, which C++ calls if no function mode has seen the device's name.
 
-    Raises `RuntimeError` in a thread without the modes: C++ would look for a real GPU. C++ calls until it has succeeded
-    once in a process; from then on torch itself says that there is no such kernel.
+    Raises `RuntimeError` in a thread without the modes: C++ would look for a real GPU. C++ stops calling it once it has
+    succeeded in a process; from then on, torch raises its own error about a missing kernel.
     """
     lazy_init()
     if not thread_has_modes():
@@ -273,7 +274,7 @@ def queue_join(self: Any) -> None:
 
 
 class SimpleQueue(_queue.SimpleQueue):  # type: ignore[type-arg]
-    """`queue.SimpleQueue` whose items bring the time at which they were put."""
+    """`queue.SimpleQueue` that stores with each item the time at which it was put."""
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         super().put((current_timestamp(), item), block, timeout)
@@ -301,7 +302,7 @@ _real_run_item: Any = concurrent.futures.thread._WorkItem.run
 _real_submit: Any = ThreadPoolExecutor.submit
 _numbers = itertools.count()
 PATIENCE_S = 5.0
-"""Real seconds that a job waits until its turn on the clock is certain."""
+"""Most real seconds that a job waits until its turn on the clock is certain."""
 
 
 def _with_modes() -> AbstractContextManager[Any]:
@@ -312,7 +313,7 @@ def _with_modes() -> AbstractContextManager[Any]:
 class _Slots:
     """Times at which each of a pool's workers is free, on one machine's clock.
 
-    The slot that is free first is certain if no running job can end before; until then the next job waits for real.
+    The slot that is free first is certain if no running job can end earlier; until then the next job really waits.
     """
 
     def __init__(self, clocks: HostClocks, workers: int) -> None:
@@ -325,7 +326,7 @@ class _Slots:
         self._changed = threading.Condition()
         self._patient = True
 
-    def expect(self, number: int) -> None:
+    def add(self, number: int) -> None:
         with self._changed:
             self._waiting.add(number)
 
@@ -377,7 +378,7 @@ class _Job:
         self._submitted = current_timestamp()
         self._number = next(_numbers)
         if slots is not None:
-            slots.expect(self._number)
+            slots.add(self._number)
 
     @on_behalf
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -418,7 +419,7 @@ def run_item(self: Any, *context: Any) -> None:
 
 
 def _makes_ready(real: Any) -> Any:
-    """Wrap a method that sets what a future's other methods wait for."""
+    """Wrap a method that completes a future, so that it stores the time."""
 
     @wraps(real)
     def set_ready(self: Any, value: Any) -> None:
@@ -438,7 +439,7 @@ def _waits_for_ready(real: Any) -> Any:
         finally:
             host = thread_clock()
             if host is not None and self.done():
-                host.meet(getattr(self, "virtual_ready", None))
+                host.wait_for(getattr(self, "virtual_ready", None))
             else:
                 wait_timed_out(sys._getframe(1), timeout)
 
@@ -452,7 +453,7 @@ FUTURE_METHODS = {
 
 
 def _submits(real: Any) -> Any:
-    """Wrap a method of `multiprocessing.pool.ThreadPool`: the function that it is given runs on the machine."""
+    """Wrap a method of `multiprocessing.pool.ThreadPool` so that the submitted function runs on the machine."""
 
     @wraps(real)
     def submit_to_pool(self: Any, func: Any, *args: Any, **options: Any) -> Any:

@@ -1,7 +1,7 @@
 """Private names of PyTorch, all in one place, so that a new version breaks one file.
 
 To support another version of torch, check this file. All names are looked up at import, so that a missing name is
-known, and reported, before anything runs (`options.lookups_in_words`).
+known, and reported, before anything runs (`options.explain_missing_names`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ CUDA_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
 
 
 AUTOGRAD_KEY = "AutogradMeta"
-"""The key under which C++ looks up an operator above autograd, on the device that a virtual GPU is to it."""
+"""The key under which C++ looks up an operator above autograd, for `meta`, its device for virtual GPUs."""
 
 
 def give_kernel(library: Any, operator: Any, function: Any) -> None:
@@ -114,7 +114,7 @@ _AUTOGRAD_KEYS = (
 
 
 def autograd_in_operator() -> Any:
-    """Return a block in which autograd follows CPU tensors, inside an operator that itself is below autograd."""
+    """Return a block in which autograd records CPU tensors, inside an operator that itself is below autograd."""
     return _with_keys(_included_keys(), _excluded_keys() - _AUTOGRAD_KEYS)
 
 
@@ -151,7 +151,7 @@ move_storage: Any = torch.storage._StorageBase.to
 
 
 def load_shape_rules() -> None:
-    """Import what meta kernels import at their first call, in cycles that would keep the caller's tensors alive."""
+    """Import early what meta kernels would import at their first call: its cycles would keep their tensors alive."""
     import_module("torch._dynamo")
 
 
@@ -186,9 +186,9 @@ def has_composite_kernel(operator: str) -> bool:
 
 
 def is_slow_convolution(image: torch.Tensor, weight: torch.Tensor, options: Any) -> bool:
-    """Return True for a convolution on the CPU that PyTorch leaves neither to oneDNN nor to a variant of its own.
+    """Return True if PyTorch runs a convolution on the CPU by its slow kernel, not by oneDNN or a special kernel.
 
-    `options` are the arguments of `aten::convolution` from `bias` on, which are as many as it has.
+    `options` are all arguments of `aten::convolution` from `bias` on.
     """
     with host_only():
         alike = torch.empty(weight.shape, dtype=weight.dtype)
@@ -197,7 +197,7 @@ def is_slow_convolution(image: torch.Tensor, weight: torch.Tensor, options: Any)
 
 
 def has_kernel(operator: str) -> bool:
-    """Return True if an operator has a kernel on the CPU, and so on other devices."""
+    """Return True if an operator has a kernel on the CPU, and therefore on other devices too."""
     return bool(_has_kernel(operator, "CPU"))
 
 
@@ -221,9 +221,9 @@ def run_composite(operator: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def higher_order_body(operator: Any) -> Any:
-    """Return the function that runs an operator of functions without a compiler; None if it refuses modes.
+    """Return the function that runs a higher-order operator without a compiler; None if the operator rejects modes.
 
-    Such as `torch.cond`: only the functions that it calls may have a mode.
+    In `torch.cond`, for example, only the functions that it calls may run in a mode.
     """
     refuses = operator.name() in ("cond", "while_loop", "while_loop_stack_output", "scan")
     return None if refuses else operator.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
@@ -235,7 +235,7 @@ def is_traced(kinds: Any) -> bool:
 
 
 profiler_is_on: Any = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
-"""Return True if a profiler sees this thread's operators."""
+"""Returns True if a profiler sees this thread's operators."""
 
 
 @contextmanager
@@ -338,11 +338,11 @@ no_function_modes: Any = torch._C.DisableTorchFunction
 no_subclass_functions: Any = torch._C.DisableTorchFunctionSubclass
 """A block in which `__torch_function__` of classes is not called, but modes are."""
 classes_functions_are_on: Any = torch._C._is_torch_function_enabled
-"""Returns False inside such a block."""
+"""Returns False inside a block of `no_subclass_functions`."""
 functions_without_class: Any = torch.overrides.get_default_nowrap_functions
 """Returns the functions whose results do not get the class of their arguments."""
 function_modes_seen: Any = torch._C._EnableTorchFunction
-"""A block in which they do, within such a block too."""
+"""A block in which function modes see torch's Python calls again, inside a block of `no_function_modes`."""
 
 
 _count_function_modes: Any = torch._C._len_torch_function_stack
@@ -476,7 +476,7 @@ def group_of_one_backend(backend: Any, rank: int, size: int, name: str) -> Any:
 
 
 def unboxed(group: Any) -> Any:
-    """Return the process group in the object that operators take."""
+    """Return the process group in a script object, as operators take it."""
     return ProcessGroup.unbox(group)
 
 

@@ -97,7 +97,7 @@ def test_a_blocking_copy_ends_when_the_host_continues(bench: Bench) -> None:
     bench.device.synchronise(0)
     bench.watch.stop(lap, waited=True)
     bench.watch.keep(lap, 1)
-    bench.watch.rest()
+    bench.watch.host_waited()
     assert bench.times[1] == (bench.times[0][1], lap.end)
 
 
@@ -105,7 +105,7 @@ def test_nothing_is_timed_during_a_capture(bench: Bench) -> None:
     bench.launch(0)
     bench.capturing = bench.device.capturing = True
     bench.launch(1)
-    bench.watch.rest()
+    bench.watch.host_waited()
     bench.watch.settle()
     assert bench.times == {}
     bench.capturing = bench.device.capturing = False
@@ -141,7 +141,7 @@ def test_after_a_device_error_times_are_unknown(bench: Bench) -> None:
     bench.device.broken = True
     bench.watch.stop(lap)
     bench.watch.keep(lap, 1)
-    bench.watch.rest()
+    bench.watch.host_waited()
     bench.watch.settle()
     bench.watch.keep(bench.watch.start(), 2)
     assert sorted(bench.times) == [0]
@@ -154,7 +154,7 @@ def test_without_events_or_times_nothing_is_timed(bench: Bench) -> None:
     assert bench.times == {}
     bench = Bench(timed=False)
     bench.launch(0)
-    bench.watch.rest()
+    bench.watch.host_waited()
     bench.watch.settle()
     assert (bench.device.events, bench.device.synchronised, bench.times) == ([], 0, {})
 
@@ -173,7 +173,7 @@ def test_drifting_clocks_are_compared_again(bench: Bench, monkeypatch: pytest.Mo
     bench.watch.settle()
     monkeypatch.setattr("tests.support.fake_devices.AHEAD_NS", 7_000_300_000)  # the device's clock went on 0.3 ms more
     bench.clock.time += 2 * timers._TIE_AGAIN_NS
-    bench.watch.rest()
+    bench.watch.host_waited()
     bench.launch(1)
     launched = bench.clock.time
     bench.watch.settle()

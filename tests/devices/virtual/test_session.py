@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from gpututor.devices.virtual import host_tensor, is_virtual, torch_private, virtual_gpu
-from gpututor.devices.virtual.options import bytes_in
+from gpututor.devices.virtual.options import parse_size
 from gpututor.devices.virtual.patches import PATCHES, TIME
 from tests.support.virtual_gpus import printed, run_python
 
@@ -94,7 +94,9 @@ def test_a_tensor_of_an_earlier_machine_raises_on_a_later_machine(
     with virtual_gpu(2):
         old = torch.ones(2, device=device)
     with virtual_gpu(1):
-        with pytest.raises(RuntimeError, match=r"lives on a virtual GPU that is switched off\. Another one is on now"):
+        with pytest.raises(
+            RuntimeError, match=r"is on a virtual GPU that is switched off\. Another virtual GPU is on now"
+        ):
             use(old)
         assert repr(old) == f"tensor([1., 1.], device='{device}')"
         assert host_tensor(old).tolist() == [1.0, 1.0]
@@ -160,9 +162,9 @@ def test_cpp_factories_keep_a_real_gpu_that_is_in_use() -> None:
         return made
 
     with virtual_gpu(1) as machine:
-        assert not machine.beside_real_gpu
+        assert not machine.may_have_real_tensors
         assert is_virtual(make())
-        machine.beside_real_gpu = True
+        machine.may_have_real_tensors = True
         assert is_virtual(torch.zeros(2, device="cuda"))
         with torch.device("cuda"):
             assert is_virtual(torch.zeros(2))
@@ -197,14 +199,14 @@ def in_a_thread_that_outlives(call: Callable[[torch.Tensor, Any, Any], Any]) -> 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda x, stream, event: x.item(), "This tensor lives on a virtual GPU that is switched off"),
-        (lambda x, stream, event: float(x), "This tensor lives on"),
-        (lambda x, stream, event: x + 1, "This tensor lives on"),
-        (lambda x, stream, event: stream.synchronize(), "This stream lives on a virtual GPU that is switched off"),
-        (lambda x, stream, event: stream.query(), "This stream lives on"),
-        (lambda x, stream, event: event.synchronize(), "This event lives on a virtual GPU that is switched off"),
-        (lambda x, stream, event: event.query(), "This event lives on"),
-        (lambda x, stream, event: event.record(), "This event lives on"),
+        (lambda x, stream, event: x.item(), "This tensor is on a virtual GPU that is switched off"),
+        (lambda x, stream, event: float(x), "This tensor is on"),
+        (lambda x, stream, event: x + 1, "This tensor is on"),
+        (lambda x, stream, event: stream.synchronize(), "This stream is on a virtual GPU that is switched off"),
+        (lambda x, stream, event: stream.query(), "This stream is on"),
+        (lambda x, stream, event: event.synchronize(), "This event is on a virtual GPU that is switched off"),
+        (lambda x, stream, event: event.query(), "This event is on"),
+        (lambda x, stream, event: event.record(), "This event is on"),
         # In the middle of a call, when the device has been told to C++.
         (lambda x, stream, event: torch.ones(2, device="meta:0"), "this thread works on is switched off"),
     ],
@@ -230,10 +232,13 @@ def test_a_thread_that_outlives_the_machine_may_use_meta_tensors() -> None:
         ([], "-m"),
         (["-m"], "-m"),
         (["--model", "Z9", "x.py"], "Z9"),
-        (["--gpus", "1", "torchrun", "train.py"], "this runs Python files.\nUse -m torch.distributed.run."),
-        (["python", "plain.py"], "python is a command, and this runs Python already.\nSay 'plain.py' without it."),
-        (["python3.11"], "python3.11 is a command, and this runs Python already.\nSay 'SCRIPT' without it."),
-        (["env"], "env is a command, and this runs Python files.\nName a file, or a module after -m."),
+        (
+            ["--gpus", "1", "torchrun", "train.py"],
+            "torchrun is a command, but a Python file is needed.\nUse -m torch.distributed.run.",
+        ),
+        (["python", "plain.py"], "python is a command, but a Python file is needed.\nLeave it out: plain.py"),
+        (["python3.11"], "python3.11 is a command, but a Python file is needed.\nLeave it out: SCRIPT"),
+        (["env"], "env is a command, but a Python file is needed.\nName a file, or a module after -m."),
         (["nowhere.py"], "There is no file nowhere.py."),
         (["--gpus", "9", "x.py"], "argument --gpus: a machine has 0 to 8 virtual GPUs, not 9"),
         (["--gpus", "H100", "x.py"], "argument --gpus: a machine has 0 to 8 virtual GPUs, not H100"),
@@ -265,4 +270,4 @@ def test_a_script_runs_with_its_arguments_on_the_chosen_machine(memory: list[str
     ("word", "size"), [("512MiB", 2**29), ("16 GB", 16 * 10**9), ("1.5gib", 3 << 29), ("7B", 7), (" 2KiB ", 2048)]
 )
 def test_sizes_are_parsed_with_their_unit(word: str, size: int) -> None:
-    assert bytes_in(word) == size
+    assert parse_size(word) == size

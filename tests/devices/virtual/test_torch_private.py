@@ -17,7 +17,7 @@ from tests.support import ROOT
 @pytest.mark.parametrize("version", ["2.8.0", "1.13.1+cu117", "2.99.0", "3.0.0a0+git123", "2.100"])
 def test_an_untested_torch_warns_on_entering(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "__version__", version)
-    words = f"tested with torch {options.OLDEST} to {options.NEWEST}, and this is torch {version}"
+    words = f"tested with torch {options.OLDEST} to {options.NEWEST}, but this is torch {version}"
     with pytest.warns(options.UntestedTorch, match=words.replace("+", r"\+")) as caught, virtual_gpu(1):
         pass
     assert caught[0].filename == __file__
@@ -27,7 +27,7 @@ def test_an_untested_torch_warns_on_entering(version: str, monkeypatch: pytest.M
 def test_tested_versions_give_no_warning(version: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        options.warn_of(version)
+        options.warn_if_untested(version)
         with virtual_gpu(1):
             pass
 
@@ -42,18 +42,18 @@ def test_tested_versions_give_no_warning(version: str) -> None:
 )
 def test_a_missing_private_name_is_named_in_the_error(look_up: object, name: str) -> None:
     assert callable(look_up)
-    with pytest.raises(options.TorchNotSupported) as caught, options.lookups_in_words():
+    with pytest.raises(options.TorchNotSupported) as caught, options.explain_missing_names():
         look_up()
     assert f"torch {torch.__version__} has no {name}, which the virtual GPU needs." in str(caught.value)
-    assert "install one of those" in str(caught.value)
+    assert "install one of these versions" in str(caught.value)
 
 
 def test_a_missing_module_is_named_and_other_errors_are_unchanged() -> None:
-    with pytest.raises(options.TorchNotSupported, match="_no_such_name"), options.lookups_in_words():
+    with pytest.raises(options.TorchNotSupported, match="_no_such_name"), options.explain_missing_names():
         from torch._utils import _no_such_name  # type: ignore[attr-defined]  # noqa: F401
-    with pytest.raises(AttributeError), options.lookups_in_words():
+    with pytest.raises(AttributeError), options.explain_missing_names():
         Path("x").no_such_name  # type: ignore[attr-defined]  # noqa: B018
-    with pytest.raises(ModuleNotFoundError), options.lookups_in_words():
+    with pytest.raises(ModuleNotFoundError), options.explain_missing_names():
         import no_such_module  # type: ignore[import-not-found]  # noqa: F401
 
 

@@ -1,12 +1,12 @@
 """Streams of a backward pass: each node runs on the stream of its forward operator, as in CUDA's autograd engine.
 
 The engine makes a node's stream current before its hooks and its kernels. A node's stream waits for the streams of the
-nodes whose gradients it gets, and at the end the caller's stream waits for the streams of all leaves ("Stream semantics
-of backward passes" in PyTorch's CUDA notes; torch/csrc/autograd/engine.cpp, Note [Streaming backwards]).
+nodes whose gradients it gets. At the end the caller's stream waits for the streams of all leaves ("Stream semantics of
+backward passes" in PyTorch's CUDA notes; torch/csrc/autograd/engine.cpp, Note [Streaming backwards]).
 
-C++ runs the nodes and says which one runs now. So a pass looks at the graph before it begins. It switches streams at
-the first call that needs the current stream within a node. Nodes that make no such call are passed over, and their
-waits are made up for when a later node needs them. A pass on one stream costs nothing.
+C++ runs the nodes; Python can only ask which node is running. So a pass analyzes the graph before it begins. It
+switches streams at a node's first call that needs the current stream. A node without such a call is skipped, and its
+waits are added when a later node needs them. A pass on one stream costs nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpututor.devices.virtual.clock.machine_clock import Key
 from gpututor.devices.virtual.machine import VirtualMachine, active_machine, is_on
 
 _LAST = 2**63
-"""The least sequence number of nodes that accumulate gradients, which have none of their own."""
+"""Sequence numbers from here on belong to gradient accumulators, whose creation order is unknown."""
 
 
 def run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -57,7 +57,7 @@ class _Step:
     """A node of the graph."""
 
     node: Any
-    """The node; a reference keeps its object in Python the same."""
+    """The node. The reference keeps its Python object alive, so that its identity does not change."""
     place: Key | None = None
     """The GPU and stream on which it runs; None on the CPU."""
     before: list[_Step] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Backward:
         """The GPU of that stream, and the stream that was current there before."""
         self._began = False
         self._first = torch_private.next_sequence_number()
-        """The number of the first node of a second backward pass that was made since the last call."""
+        """The next sequence number at the last call: nodes from here on are newer, for a second backward pass."""
         roots = [node for node in map(_node_of, outputs) if node is not None]
         self._look_at(roots)
         sinks = {node for node in map(_node_of, inputs or ()) if node is not None}
@@ -157,7 +157,7 @@ class Backward:
             step.place = (device.index, self._thread.stream_of_node(device.index, number))
 
     def _find_announcements(self, roots: list[Any]) -> None:
-        """Mark the nodes for which others wait, and give the roots the caller's stream to wait for."""
+        """Mark the nodes that other streams wait for, and make the roots wait for the caller's stream."""
         for step in self._steps.values():
             for before in step.before:
                 if before.place is not None and before.place != step.place:
@@ -186,7 +186,7 @@ class Backward:
             self._wait(step)
 
     def _make_up_for(self, last: _Step) -> None:
-        """Make the waits of a node that ran without a call that needs its stream, and of those before it."""
+        """Add the waits of a skipped node, and of the skipped nodes before it."""
         waiting = [last]
         while waiting:
             step = waiting[-1]
@@ -214,7 +214,7 @@ class Backward:
 
     def _choose(self, gpu: int, stream: int, first: int | None) -> None:
         thread = self._thread
-        # The choice itself must not ask which node runs.
+        # `choose_stream` must not look up the running node again.
         thread.backward = None
         try:
             thread.choose_stream(gpu, stream, first)

@@ -17,7 +17,7 @@ _real_export: Any = torch.export.export
 
 
 def compile(model: Any = None, **kwargs: Any) -> Any:
-    """Stand in for `torch.compile`: refuse a backend by name, and give flex attention its own kernel."""
+    """Stand in for `torch.compile`: reject the backend "cudagraphs", and run flex attention's eager kernel."""
     if getattr(model, "__name__", "") == "_flex_attention_hop_wrapper":
         return eager_flex_attention
     if kwargs.get("backend") == "cudagraphs":
@@ -48,14 +48,14 @@ def export(mod: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
 def cond(
     pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: tuple[Any, ...] | list[Any] = ()
 ) -> Any:
-    """Return the result of one of both functions of the operands, as `pred`, a bool or one element, decides."""
+    """Return `true_fn(*operands)` if `pred`, a bool or a tensor of one element, is true, else `false_fn(*operands)`."""
     if not callable(true_fn) or not callable(false_fn):
         raise RuntimeError("Expect both branches to be callable.")  # torch/_higher_order_ops/cond.py
     return (true_fn if bool(pred) else false_fn)(*operands)
 
 
-def captured(func: Any, args: Any, kwargs: Any) -> Any:
-    """Run `torch.cond` or `while_loop` of a graph that Dynamo captured; the compiler's stand-ins go to the operator."""
+def run_control_flow(func: Any, args: Any, kwargs: Any) -> Any:
+    """Run `cond` or `while_loop` of a graph that Dynamo captured; calls with fake tensors go to torch's operator."""
     if not any(type(value) is VirtualTensor for value in torch_private.tree_leaves((args, kwargs))):
         return func(*args, **kwargs)
     return (cond if func.name() == "cond" else while_loop)(*args, **kwargs)
@@ -66,7 +66,7 @@ def while_loop(
 ) -> Any:
     """Run the body until the condition is false; return its last results.
 
-    A captured graph has `additional_inputs`: what both functions use and do not change.
+    A captured graph has `additional_inputs`, which both functions read but do not change.
     """
     if not callable(cond_fn) or not callable(body_fn):
         raise RuntimeError("Expect cond_fn and body_fn to be callable.")  # torch/_higher_order_ops/while_loop.py

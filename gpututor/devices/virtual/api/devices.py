@@ -24,9 +24,9 @@ def uuid_of(slot: int) -> uuid.UUID:
 def visible_slots(count: int) -> list[int]:
     """Return the slots that the process sees of a machine with `count` GPUs, in the order of `CUDA_VISIBLE_DEVICES`.
 
-    Numbers and the beginnings of names (`GPU-…`) are understood; the list ends before the first that is no GPU of the
-    machine, and a GPU that is named twice makes the whole list empty (CUDA C++ Programming Guide, "CUDA Environment
-    Variables"; torch/cuda/__init__.py).
+    The variable has numbers or beginnings of names (`GPU-…`). The list ends before the first entry that is not a GPU of
+    the machine. It is empty if a GPU is named twice (CUDA C++ Programming Guide, "CUDA Environment Variables";
+    torch/cuda/__init__.py).
     """
     wanted = torch_private.parse_visible_devices()
     if not wanted:

@@ -10,7 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
-from gpututor.devices.virtual.api.compile import captured
+from gpututor.devices.virtual.api.compile import run_control_flow
 from gpututor.devices.virtual.api.random import generator_kind
 from gpututor.devices.virtual.api.tensor_types import convert_type, legacy_new, refuse_apply
 from gpututor.devices.virtual.machine import active_machine, cpp_device, is_on, meant_device
@@ -53,7 +53,7 @@ class DeviceFunctionMode(TorchFunctionMode):
                 return handler(func, args, kwargs or {})
             return func(*args, **kwargs) if kwargs else func(*args)
         except cuda_errors.NoValues as error:
-            error.say(_call_in_words(func))
+            error.name_call(_call_in_words(func))
             raise
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             if error.args and isinstance(error.args[0], str):
@@ -151,7 +151,7 @@ def pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     began = machine.clock.host.now
     with torch.no_grad():
         copy = tensor.detach().clone()
-    execution.copies.copied(machine, began, copy.nbytes)
+    execution.copies.spend_host_copy(machine, began, copy.nbytes)
     pin(copy)
     return copy
 
@@ -248,7 +248,7 @@ def _cuda(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the accelerator's number 1 for `torch.device(1)`, even if it is missing, as in a CUDA build."""
+    """Return `cuda:1` for `torch.device(1)`, even without such a GPU, as a CUDA build does."""
     if len(args) == 1 and type(args[0]) is int and args[0] >= 0 and "cuda" in active_machine().backends:
         return torch.device("cuda", args[0])
     return func(*args, **kwargs)
@@ -264,7 +264,7 @@ def _read_on_host(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     """Call C++ that reads a CPU tensor's values without an operator: a copy may still be writing them."""
     machine = active_machine()
     if machine.pending_copies and type(args[0]) is not VirtualTensor:
-        execution.races.on_host(machine, args)
+        execution.races.record_host_access(machine, args)
     return func(*args, **kwargs)
 
 
@@ -323,7 +323,7 @@ def _new(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _sparse_coo_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Make a tensor without values, for which C++ forgets the number of the device."""
+    """Make a sparse tensor without elements on its GPU: C++ would forget the GPU's number."""
     size = args[0] if args else kwargs.get("size")
     device = kwargs.get("device") or torch_private.default_device()
     sizes_only = len(args) == 1 and isinstance(size, tuple | list) and all(type(length) is int for length in size)
@@ -355,13 +355,13 @@ def _attribute(name: str) -> Any:
     return getattr(Tensor, name).__get__
 
 
-# C++ that trusts its arguments, before a dispatch mode sees them: wrong ones end the process, on every device.
+# C++ functions that use their arguments unchecked: wrong arguments crash the process, on every device.
 _CRASHING = ("_thnn_differentiable_gru_cell_backward", "_thnn_differentiable_lstm_cell_backward", "wait")
 
 
 def _control_flow(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     with DeviceFunctionMode():  # for the functions that it calls
-        return captured(func, args, kwargs)
+        return run_control_flow(func, args, kwargs)
 
 
 def _refuse_crashing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

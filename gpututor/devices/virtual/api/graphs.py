@@ -1,6 +1,6 @@
 """CUDA graphs: captured and replayed work; torch's own `graph` and `make_graphed_callables` call it.
 
-On CUDA nothing runs during a capture, and its results hold anything until the first replay. Here operators are
+On CUDA nothing runs during a capture, and its results are undefined until the first replay. Here operators are
 computed, as Python needs their shapes. At the end, results become NaN, and earlier tensors and generators are restored.
 """
 
@@ -84,8 +84,8 @@ class CUDAGraph:
     ) -> None:
         """Make all later work of the current stream part of the graph.
 
-        `capture_error_mode` names the threads in which waits spoil it: `global` all, `thread_local` this one, `relaxed`
-        none. Waits for captured streams, or for all of their GPU, always do.
+        `capture_error_mode` names the threads in which a wait invalidates the capture: all (`global`), this one
+        (`thread_local`) or none (`relaxed`). A wait for a captured stream, or for its whole GPU, always does.
         """
         if capture_error_mode not in ("global", "thread_local", "relaxed"):
             raise RuntimeError(
@@ -163,7 +163,7 @@ class CUDAGraph:
     def reset(self) -> None:
         """Forget the graph, and its memory unless tensors hold it."""
         if self._memory is not None:
-            self._memory.graphs.leave(self._pool)
+            self._memory.graphs.close(self._pool)
         if self._contents is not None and self._machine is not None:
             shared_pools(self._machine).remove(self._pool, self._contents)
         self._forget()

@@ -1,7 +1,7 @@
 """TorchScript on the virtual GPU.
 
-C++ would read the memory of virtual tensors, which have none, when it saves. So a file holds the values as CPU tensors,
-and a small extra file with their devices. Every PyTorch can read it.
+Virtual tensors have no memory that C++ could save. So a file holds their values as CPU tensors, and names their devices
+in a small extra file. Every PyTorch can read it.
 """
 
 from __future__ import annotations

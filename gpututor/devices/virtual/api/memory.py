@@ -18,7 +18,7 @@ from gpututor.devices.virtual.machine import VirtualGpu, active_machine
 from gpututor.devices.virtual.memory.allocator import CachingAllocator
 from gpututor.devices.virtual.memory.history import ACTIONS, MemoryHistory
 from gpututor.devices.virtual.memory.pool import Block, Pool
-from gpututor.devices.virtual.memory.settings import AllocatorSettings, parsed
+from gpututor.devices.virtual.memory.settings import AllocatorSettings, parse_settings
 from gpututor.devices.virtual.memory.stream_pools import PoolId
 
 
@@ -70,7 +70,7 @@ def nested_statistics(index: int) -> dict[str, Any]:
 
 
 def _to_reset(index: Any, call: str) -> CachingAllocator:
-    """Return a GPU's memory; before CUDA has started, its allocator knows of no GPU at all, not even number 0."""
+    """Return a GPU's memory. Raises the allocator's own error before CUDA has started, even for number 0."""
     if not isinstance(index, int):
         raise RuntimeError(f"invalid argument to {call}")  # torch/csrc/cuda/Module.cpp
     if not is_initialized():
@@ -188,7 +188,7 @@ def record_history_legacy(
 
 
 def _mapped(first: Block) -> Iterator[list[Block]]:
-    """Yield each run of adjacent blocks that have memory: a segment, or the parts of an expandable one."""
+    """Yield each run of adjacent blocks with memory: a whole segment, or a mapped part of an expandable segment."""
     run = list[Block]()
     block: Block | None = first
     while block is not None:
@@ -223,7 +223,7 @@ def _segment(gpu: VirtualGpu, pool: Pool, run: list[Block]) -> dict[str, Any]:
         "stream": waits.handle_of(gpu.index, pool.stream),
         "segment_type": "small" if pool.is_small else "large",
         "segment_pool_id": pool.pool_id,
-        # Addresses without memory are before or after it.
+        # An expandable segment has addresses without memory before or after this run.
         "is_expandable": before is not None or after is not None,
         "frames": [],
         "blocks": blocks,
@@ -273,8 +273,8 @@ def end_pool(index: int, pool_id: PoolId) -> None:
 
 
 def release_pool(index: int, pool_id: PoolId) -> None:
-    """Count the end of a block of `torch.cuda.use_mem_pool`, which counted as a user of the pool."""
-    active_machine().gpu(index).memory.graphs.leave(pool_id)
+    """Decrement the pool's use count, at the end of a block of `torch.cuda.use_mem_pool`."""
+    active_machine().gpu(index).memory.graphs.close(pool_id)
 
 
 def _settings() -> AllocatorSettings:
@@ -284,7 +284,7 @@ def _settings() -> AllocatorSettings:
 
 def set_allocator_settings(text: str) -> None:
     """Give the allocators of all GPUs other settings. Raises `ValueError` for an unknown key or value."""
-    settings = parsed(text)
+    settings = parse_settings(text)
     for gpu in active_machine().gpus:
         gpu.memory.settings = settings
 

@@ -38,7 +38,7 @@ _real_enter: Any = _profiler.record_function.__enter__
 _real_exit: Any = _profiler.record_function.__exit__
 _RANGE = "_range_of_virtual_gpu"
 _TORCHS_OWN = ("Optimizer.", "enumerate(DataLoader)#", "DistributedDataParallel.")
-"""Prefixes of ranges that no program wrote: they are for profiles, and would fill a trace."""
+"""Prefixes of torch's own ranges. They go into profiles, but would flood a trace."""
 _DYNAMOS_OWN = " (dynamo_timed)"
 """Ending of ranges of torch 2.10's compiler."""
 
@@ -71,7 +71,7 @@ def leave_range(self: Any, *exception: Any) -> None:
             named.end()
 
 
-# TorchScript compiles the class, by the methods' own names and from the source that is below decorators.
+# TorchScript compiles these methods: it uses their `__name__`, and the source of the function in `__wrapped__`.
 enter_range.__name__, leave_range.__name__ = "__enter__", "__exit__"
 enter_range.__wrapped__, leave_range.__wrapped__ = _real_enter, _real_exit  # type: ignore[attr-defined]
 
@@ -80,13 +80,13 @@ _attend = TransformerEncoderLayer._sa_block
 
 
 def attend(self: Any, x: torch.Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> torch.Tensor:
-    """Run the layer's attention, x (n, steps, width), by `attn_mask` alone if CUDA's layer is fused."""
+    """Run a layer's attention on x (n, steps, width); ignore `is_causal` if CUDA would take the fused path."""
     hinted = is_causal and not _is_fused_on_cuda(self, x)
     return _attend(self, x, attn_mask, key_padding_mask, is_causal=hinted)
 
 
 def _is_fused_on_cuda(layer: Any, x: torch.Tensor) -> bool:
-    """Return the decision of `TransformerEncoderLayer.forward`, without conditions that every virtual tensor meets."""
+    """Return True if `TransformerEncoderLayer.forward` would take the fused path for these tensors on CUDA."""
     attention = layer.self_attn
     return bool(
         torch.backends.mha.get_fastpath_enabled()

@@ -63,7 +63,7 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
         return int(_RealGenerator.initial_seed(self if self.state is None else self.state.real))
 
     def get_state(self) -> torch.Tensor:
-        """Return the CPU's state, on a GPU followed by the offset."""
+        """Return the state as bytes; for a GPU, the offset follows."""
         if self.state is None:
             return cast(torch.Tensor, super().get_state())
         with torch_private.host_only():
@@ -94,7 +94,7 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
         return int(super().get_offset()) if self.state is None else self.state.read_offset()
 
     def set_offset(self, offset: int) -> DeviceGenerator:
-        """Draw on from an offset: 0, or one that `get_offset` has returned since the seed."""
+        """Continue drawing from an offset: 0, or an offset that `get_offset` has returned since the seed."""
         if self.state is None:
             return cast(DeviceGenerator, super().set_offset(offset))
         self.state.jump(offset)
@@ -130,7 +130,7 @@ DeviceGenerator.__name__ = DeviceGenerator.__qualname__ = "Generator"
 
 
 def generator_kind(generator: Any) -> str:
-    """Return the kind of device that a generator was made for; torch's own are the CPU's."""
+    """Return the kind of device that a generator was made for; torch's own generators are for the CPU."""
     device: torch.device = getattr(generator, "_python_device", CPU)
     return device.type
 
@@ -153,7 +153,7 @@ class DefaultGenerators(Sequence[torch.Generator]):
 
 
 def _gpu(device: Any) -> VirtualGpu:
-    """Return the GPU as torch.cuda.random reads its argument: `cuda` is the current GPU, -1 too."""
+    """Return the GPU that an argument of `torch.cuda.random` names; "cuda" and -1 mean the current GPU."""
     machine = active_machine()
     machine.start()
     return machine.gpus[python_device("cuda" if device in (None, -1) else device).index]

@@ -50,7 +50,7 @@ def temperature(device: Any = None) -> int:
 
 
 def clock_rate(device: Any = None) -> int:
-    """Return the multiprocessors' clock in MHz: the highest, for which the rates of all kernels are given."""
+    """Return the multiprocessors' clock in MHz: always the highest, at which kernels have their rates."""
     return gpu_of(device).spec.clock_khz // 1000
 
 

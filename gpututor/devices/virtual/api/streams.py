@@ -32,7 +32,7 @@ _OTHERS = "Streams of other libraries are not supported: create one with torch.c
 
 
 def gpu_meant(call: str, device: Any) -> VirtualGpu | None:
-    """Return the GPU of a device, None being the current one; None for a device without streams, as the CPU.
+    """Return the GPU that `device` names, by default the current GPU; None if it has no streams, such as the CPU.
 
     Raises `NotImplementedError` for an accelerator that only reports itself available.
     """
@@ -45,7 +45,7 @@ def gpu_meant(call: str, device: Any) -> VirtualGpu | None:
     if kind == "cuda" and "cuda" in backends:
         return gpu_of(index)
     if kind in backends:
-        raise cuda_errors.unsupported(call, "This machine only reports that it has one.")
+        raise cuda_errors.unsupported(call, f"The device {kind!r} is only reported as available: nothing runs on it.")
     return None
 
 
@@ -64,7 +64,7 @@ def _on_gpu_only(method: Any) -> Any:
 
 
 class Stream(_real_stream):  # type: ignore[misc]
-    """`torch.Stream`, as a base class too.
+    """Replacement for `torch.Stream`, which is also the base class of `CudaStream`.
 
     A new stream is the next of its GPU's pool: see `waits`. `stream_id`, `device_index` and `device` are C++'s own.
     """
@@ -132,7 +132,7 @@ class Stream(_real_stream):  # type: ignore[misc]
         if not self._on_gpu:
             return False
         machine, gpu, number = self._place()
-        return machine.capture is not None and machine.capture.takes(gpu.index, number)
+        return machine.capture is not None and machine.capture.includes(gpu.index, number)
 
     @property
     def native_handle(self) -> int:
@@ -172,9 +172,10 @@ def make_current(stream: Any) -> None:
 
 
 class Event(_real_event):  # type: ignore[misc]
-    """`torch.Event`, as a base class too: C++ takes a virtual GPU's for an event of the CPU.
+    """Replacement for `torch.Event`, which is also the base class of `CudaEvent`.
 
-    Recording it again moves it; earlier waits keep the earlier place.
+    C++ sees an event of a virtual GPU as an event of the CPU. Recording an event again moves it; earlier waits still
+    wait for its earlier position.
     """
 
     _call = "torch.Event"
@@ -182,7 +183,7 @@ class Event(_real_event):  # type: ignore[misc]
     _timing = False
     _clock: MachineClock | None = None
     _mark: EventMarker | None = None
-    """The place where it was recorded; None before."""
+    """The position where it was recorded; None before."""
     _gpu: int = -1
     _stream: int = 0
     _handle: int = 0
@@ -222,7 +223,7 @@ class Event(_real_event):  # type: ignore[misc]
         if self._gpu not in (-1, gpu.index):
             raise cuda_errors.event_of_another_device(self._gpu, gpu.index)
         capture = machine.capture
-        if capture is not None and capture.takes(gpu.index, number):
+        if capture is not None and capture.includes(gpu.index, number):
             self._mark, self._captured = capture.record(number), True
         else:
             self._mark, self._captured = machine.clock.record(gpu.index, number), False
@@ -237,7 +238,7 @@ class Event(_real_event):  # type: ignore[misc]
         if mark is None:
             return
         capture = machine.capture
-        if capture is not None and (self._captured or capture.takes(gpu.index, number)):
+        if capture is not None and (self._captured or capture.includes(gpu.index, number)):
             capture.wait(gpu.index, number, mark)
         elif self._captured:
             raise cuda_errors.captured_event()
@@ -301,13 +302,13 @@ class Event(_real_event):  # type: ignore[misc]
         return machine, machine.gpu(stream.device_index), waits.number_of(stream.stream_id)
 
     def _place(self, machine: VirtualMachine) -> EventMarker | None:
-        """Return the place where it was recorded. Raises `RuntimeError` for another machine's."""
+        """Return the position where it was recorded. Raises `RuntimeError` for an event of another machine."""
         if self._mark is not None and self._clock is not machine.clock:
             raise cuda_errors.left_over_event()
         return self._mark
 
     def _recorded(self, machine: VirtualMachine) -> EventMarker | None:
-        """Return the same for questions about its time, which an event of a graph does not have."""
+        """Return the position of an event whose time is needed. Raises for an event in a graph, which has no time."""
         mark = self._place(machine)
         if self._captured:
             raise cuda_errors.captured_event()
@@ -406,7 +407,7 @@ def default_stream(device: Any = None) -> CudaStream:
 
 
 def current_generic_stream(index: int) -> Stream:
-    """Return the current stream for `torch.accelerator.current_stream`, which is not of torch.cuda's own class."""
+    """Return the current stream as a `torch.Stream`, for `torch.accelerator.current_stream`."""
     gpu = gpu_of(index)
     return cast(Stream, Stream._numbered(gpu, active_machine().stream_of(gpu)))
 
@@ -434,7 +435,7 @@ def is_current_stream_capturing() -> bool:
     """Return True if work of this thread is recorded into a graph, without starting CUDA."""
     machine = active_machine()
     capture = machine.capture
-    return capture is not None and capture.takes(machine.current.index, machine.stream_of(machine.current))
+    return capture is not None and capture.includes(machine.current.index, machine.stream_of(machine.current))
 
 
 def sleep(cycles: int) -> None:

@@ -115,7 +115,7 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 def legacy_new(dtype: torch.dtype, device: torch.device, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Make a tensor of that kind on the GPU `device`: of sizes, without values, of a sequence, or of a storage.
+    """Make a tensor on the GPU `device` from sizes (without values), from a sequence, or from a storage.
 
     `options` may name another GPU. Raises `NotImplementedError` for tensors and named arguments.
     """
@@ -132,7 +132,7 @@ def legacy_new(dtype: torch.dtype, device: torch.device, args: tuple[Any, ...], 
     active_machine().home(device)
     with torch_private.no_function_modes():
         place = META[device.index]
-        if on_storage:  # a worker of a DataLoader puts a batch together in one
+        if on_storage:  # a worker of a DataLoader collates a batch into a storage
             return set_source(torch.empty((0,), dtype=dtype, device=place), first)  # type: ignore[arg-type]
         if len(args) == 1 and not isinstance(first, torch.Size) and not _is_length(first):
             if not hasattr(first, "__len__"):
@@ -143,7 +143,7 @@ def legacy_new(dtype: torch.dtype, device: torch.device, args: tuple[Any, ...], 
 
 
 def _is_length(value: Any) -> bool:
-    # NumPy's arrays have both.
+    # NumPy's arrays have both methods.
     return hasattr(value, "__index__") and not hasattr(value, "__len__")
 
 

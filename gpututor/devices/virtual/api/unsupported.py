@@ -29,7 +29,7 @@ def nested_tensor(tensor_list: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def parse_to(*args: Any, **kwargs: Any) -> Any:
-    """Read the arguments of `module.to(...)`, such as a GPU's number, or a tensor that is there."""
+    """Parse the arguments of `module.to(...)`, in which a GPU's number or a tensor may name the device."""
     if args and type(args[0]) is int:
         args = (meant_device(args[0]), *args[1:])
     device, *rest = torch_private.parse_to(*args, **kwargs)

@@ -112,7 +112,7 @@ class HostClocks(threading.local):
         """Return this thread's time, for threads that will wait for its work."""
         return Stamp(self, self.now)
 
-    def meet(self, stamp: Stamp | None) -> None:
+    def wait_for(self, stamp: Stamp | None) -> None:
         """Wait until `stamp`; None or a stamp of another machine changes nothing."""
         if stamp is not None and stamp.clocks is self:
             self.wait_until(stamp.time)
@@ -209,7 +209,7 @@ SYNCHRONIZE = 3_000
 """Nanoseconds of the host to wait for work that is already done."""
 EVENT = 500
 """Nanoseconds of the host to record or query an event."""
-Meet = Callable[[int, Task], EventMarker]
+AgreeOnStart = Callable[[int, Task], EventMarker]
 """Callback of a collective: takes the time when it could begin here, returns a marker of its start on all ranks."""
 
 
@@ -254,7 +254,7 @@ class MachineClock:
             return task
 
     def collective(
-        self, gpu: int, stream: int, own: int, duration: int, cost: int, meet: Meet, row: int = -1
+        self, gpu: int, stream: int, own: int, duration: int, cost: int, agree: AgreeOnStart, row: int = -1
     ) -> tuple[Task, EventMarker]:
         """Launch a collective on the stream `own`, after the work of `stream`; the host does not wait.
 
@@ -267,7 +267,7 @@ class MachineClock:
             self.wait_for(gpu, own, before, 0)
             ready = predict_finish(self.gpus, timeline, before)
             task = Task(self.host.now, duration, engine=LINK, row=row, key=queue.key)
-            timeline.wait(queue, self.host.now, meet(max(ready, self.host.now), task))
+            timeline.wait(queue, self.host.now, agree(max(ready, self.host.now), task))
             queue.queue.append(task)
             queue.pending += 1
             task.number = self.order.launched(gpu, own)
@@ -308,7 +308,7 @@ class MachineClock:
             return reached
 
     def has_passed(self, gpu: int, mark: EventMarker) -> bool:
-        """Return True if all work before `mark` is done, for an allocator that asks for itself."""
+        """Return True if all work before `mark` is done. Only the allocator asks: the program's order is unchanged."""
         with self._lock:
             self.host.spend(EVENT)
             self.gpus[gpu].play_until(self.host.now)

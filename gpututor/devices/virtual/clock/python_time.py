@@ -6,8 +6,8 @@ that measure time for a learner read the virtual clock: `timeit`, `torch.utils.b
 (tqdm) stay real.
 
 The virtual clocks start at 0 when the machine is switched on. `time.time` starts at the whole second of that moment, so
-that dates are today's. Floats of that size have a resolution of 1/4,194,304 s until the year 2038, of which a whole
-second is a multiple; so differences are the same in each run.
+that dates are today's. Until the year 2038, floats of that size are multiples of 1/4,194,304 s. A whole second is such
+a multiple, so differences are the same in each run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lets Dynamo, AOTAutograd and Inductor see virtual tensors as tensors on `cuda`.
 
 Dynamo makes fake tensors of its inputs. A fake tensor on `cuda` works in a build without CUDA, except in C++ that asks
-for CUDA's device guard: autograd and indexing. So C++ hears `meta:0` instead of `cuda:0`, as for virtual tensors.
+for CUDA's device guard: autograd and indexing. So C++ sees `meta:0` instead of `cuda:0`, as for virtual tensors.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _with_gpu_of_number(real: Any) -> Any:
 
 
 def _device_of_number(real: Any) -> Any:
-    """Do the same for `torch.device(0)`, which Dynamo calls while it captures."""
+    """Name the GPU of `torch.device(0)`, which Dynamo evaluates while it captures."""
 
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         if self.value is torch.device and len(args) == 1 and not kwargs and args[0].is_python_constant():
@@ -221,7 +221,7 @@ def _call_optimizer(real: Any) -> Any:
 
 
 def _properties(device: Any = None) -> Any:
-    """Return what Inductor asks about a GPU."""
+    """Return the properties of a GPU that Inductor reads."""
     index = torch.device(device).index if isinstance(device, str | torch.device) else device
     known = torch.cuda.get_device_properties(index or 0)
     names = (

@@ -100,7 +100,7 @@ class CompiledGraph:
         machine.clock.host.spend(round(compiled.call_s(spec, backward=schedule is self._lowered.backward) * 1e9))
         with _region(machine) as region:
             out = function(*args)
-            region.made(out)
+            region.add_results(out)
         key = (id(schedule), spec.name, *numbers.values())
         kernels = self._costs.get(key)
         if kernels is None:
@@ -114,7 +114,7 @@ class CompiledGraph:
             place = kernel.place if kernel.place[0] else None
             last = compiled_kernel(machine, gpu, name, size_bytes, cost, place, on_host=not replays) or last
         if last is not None:
-            execution.races.replayed(machine, last, region.read, region.written, ())
+            execution.races.record_replay(machine, last, region.read, region.written, ())
         return out
 
 
@@ -127,7 +127,7 @@ def _gpu_of(machine: VirtualMachine, args: Sequence[Any]) -> VirtualGpu:
 
 @contextmanager
 def _region(machine: VirtualMachine) -> Iterator[CompiledRegion]:
-    """Compute without kernels of its own inside the block."""
+    """Run operators inside the block without kernels of their own: the schedule's kernels replace them."""
     region, thread, host = CompiledRegion(), machine.per_thread, machine.clock.host
     outer, thread.region, began = thread.region, region, host.now
     try:

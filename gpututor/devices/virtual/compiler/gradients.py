@@ -1,8 +1,8 @@
 """Gradients of compiled code: one node of autograd for each graph, as with AOTAutograd.
 
-The values of a graph come from operators with autograd's own graph, which the node hides. Tensors that share memory
-outside of the node share it for autograd too: a result that is a view of an argument or of another result is made as
-a view again, and a write to an argument is done again, where autograd sees it.
+The node hides the operators that compute the graph's values, and autograd's graph of them. Autograd must still see
+shared memory outside the node. So a result that is a view of an argument or of another result is made again as a view,
+and a write to an argument is repeated outside.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Call:
         """The arguments that need gradients, outside of the node."""
         self.leaves = [value.detach().requires_grad_() if needs_gradient(value) else None for value in args]
         self.made: list[Any] = []
-        """The node's results, seen from inside: arguments that were written to, then the memory of other results."""
+        """The node's results inside it: arguments that were written to, then the base tensors of other results."""
         self._written = written
         self._inner = [value if leaf is None else leaf for value, leaf in zip(args, self.leaves, strict=True)]
         self._results: list[tuple[Any, Any]] = []
@@ -99,7 +99,7 @@ class _Call:
                 continue
             value = outside[id(base)]
             if base is not result:
-                # No gradient goes through a view that was made without autograd, though it says that it needs some.
+                # A view made without autograd passes no gradient, although its `requires_grad` is True.
                 made_without = result.requires_grad and result.grad_fn is None
                 with torch.set_grad_enabled(not made_without):
                     value = torch_private.view_again(result, value)
@@ -119,7 +119,7 @@ class CompiledFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *args: Any) -> Any:
-        """Return the arguments that were written to and the memory of the other results."""
+        """Return the arguments that were written to, and the base tensors of the other results."""
         call.run()
         ctx.call = call
         ctx.results = [tensor if tensor.requires_grad else None for tensor in call.made]

@@ -1,4 +1,4 @@
-"""Stands in for Inductor: the graphs that Dynamo captures run on the virtual GPU, and the trace tells of breaks."""
+"""Stands in for Inductor: runs the graphs that Dynamo captures on the virtual GPU, and records graph breaks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def compile_fx(module: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) ->
         return pt2.real_compile_fx(module, inputs, *args, **kwargs)
     options = dict(kwargs.get("config_patches") or {})
     replays = bool(options.pop("triton.cudagraphs", pt2.uses_cuda_graphs()))
-    graph = pt2.copied(module)
+    graph = pt2.copy_of(module)
     machine = active_machine()
     host, recorder = machine.clock.host, machine.recorder
     began = host.now
@@ -59,7 +59,7 @@ def compile_fx(module: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) ->
             pt2.log_without_cuda_graph(error.no_cuda_graph)
         return graph
     if lowered.backward is not None and lowered.needs_eager_gradients:
-        text = "it changes the shape of an input, or writes to an input that shares memory with another one"
+        text = "it changes the shape of an input, or writes to an input that shares memory with another input"
         cuda_errors.warn_at_caller(
             f"Eager kernels compute the gradients of a compiled graph on the virtual GPU: {text}."
         )

@@ -18,15 +18,15 @@ from gpututor.devices.virtual.machine import META, active_machine
 from gpututor.devices.virtual.operators.attention import attention_in_graph
 
 DEADLINE_S = 120.0
-"""Processor seconds that a graph may take: one of thousands of operators takes some tens."""
+"""Processor seconds allowed for one graph; thousands of operators take tens of seconds."""
 _WITHOUT_BIAS = 2
-"""Inputs of a convolution whose bias Inductor adds in a generated kernel."""
+"""Number of inputs of a convolution without its bias, which Inductor adds in a generated kernel."""
 _PERSISTENT = {True: 1024, False: 64}
 """Elements of a reduction that a block keeps in registers, by whether they are contiguous (Inductor's choices.py)."""
 
 
 class _DeviceFunctions(TorchFunctionMode):
-    """Puts CUDA's fused attention into the graph, and names GPUs as C++ may hear them: it would start CUDA."""
+    """Puts CUDA's fused attention into the graph, and passes GPUs to C++ as `meta` devices: `cuda` would start CUDA."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -43,7 +43,7 @@ class _DeviceFunctions(TorchFunctionMode):
 
 
 def _in_cpp(device: Any) -> Any:
-    """Return a GPU as C++ may hear it, and any other value as it is."""
+    """Return the `meta` device that represents a GPU in C++, and any other value as it is."""
     if type(device) is int or (type(device) is str and device.startswith("cuda")):
         device = torch.device("cuda", device) if type(device) is int else torch.device(device)
     if not isinstance(device, torch.device) or device.type != "cuda":
@@ -111,7 +111,7 @@ class Lowered:
     written: tuple[int, ...] = ()
     """Positions of the inputs that the graph writes to and that need gradients afterwards."""
     needs_eager_gradients: bool = False
-    """True if only eager autograd has the right gradients: the graph writes to tensors that overlap, or moves them."""
+    """True if only eager autograd has the right gradients: an input changes its shape, or shares memory and changes."""
 
     def count(self) -> int:
         return len(self.forward.kernels) + (len(self.backward.kernels) if self.backward else 0)
@@ -208,11 +208,11 @@ def _kernel(node: Any, names: _Names, graph: Any, place_of: Callable[[str], Plac
 
 
 def _traffic(node: Any, graph: Any) -> tuple[Any, Any, int]:
-    """Return a generated kernel's bytes, those that it reads again after a reduction, and its loads in windows.
+    """Return a generated kernel's bytes, the bytes that it reads again after a reduction, and its loads in windows.
 
-    The last are loads of an element beyond the first from each buffer, or of buffers whose elements are loaded several
-    times, as for the windows of pooling. Each buffer counts once for each loop over its elements: what needs the result
-    of a reduction along long rows is in another loop.
+    Loads in windows are the loads of an element beyond the first from each buffer, plus one if windows overlap, as in
+    pooling. A buffer counts once per loop over its elements: code that needs the result of a reduction along long rows
+    runs in a second loop.
     """
     parts = node.get_nodes()
     maker: dict[str, Any] = {}

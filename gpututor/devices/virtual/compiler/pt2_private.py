@@ -100,7 +100,7 @@ _FLEX_ATTENTION: Any = torch.ops.higher_order.flex_attention
 _UNPRICED = ("cond", "while_loop", "triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional")
 
 
-def copied(module: Any) -> Any:
+def copy_of(module: Any) -> Any:
     """Return another module with a copy of the graph; it shares the parameters."""
     nodes = torch.fx.Graph()
     nodes.output(nodes.graph_copy(module.graph, {}))
@@ -221,12 +221,12 @@ def scheduled(module: Any, inputs: Sequence[Any], given: dict[str, Any]) -> Iter
 
 
 def elements_of(dependency: Any) -> Any:
-    """Return the number of elements that a loop reads or writes of a buffer; infinite if the place is in the data."""
+    """Return the number of elements of a buffer that a loop accesses; infinite if the data decides which elements."""
     return dependency.get_numel() if isinstance(dependency, dependencies.MemoryDep) else sympy.oo
 
 
 def overlaps(lowered: Any, dependency: Any) -> bool:
-    """Return True if a loop reads elements of a buffer several times, at other places of its windows."""
+    """Return True if a loop reads elements of a buffer several times, because its windows overlap."""
     buffer, loads = _buffer(lowered, dependency.name), elements_of(dependency)
     if buffer is None or loads is sympy.oo:
         return False
@@ -318,7 +318,7 @@ def obstacle_to_cuda_graph(module: Any, lowered: Any, given: dict[str, Any]) -> 
 def written_inputs(count: int) -> tuple[tuple[int, ...], bool]:
     """Return the inputs, of `count`, that a graph writes to and that need gradients afterwards.
 
-    The second value is True if positions do not tell enough: an input changes its shape, or overlaps another.
+    The second value is True if the positions are not enough: an input changes its shape, or overlaps another input.
     """
     context: Any = TracingContext.try_get()
     inputs = context.fw_metadata.input_info if context is not None and context.fw_metadata is not None else ()

@@ -65,9 +65,9 @@ class ReplayedResults:
         self._runs: Counter[object] = Counter()
         """Runs of each graph since the pool was last used from the start."""
         self._live: list[weakref.ref[VirtualTensor]] = []
-        """Their results."""
+        """Results of these runs."""
         self._end = 0
-        """The end of these results in the pool, in bytes."""
+        """Byte offset in the pool at which these results end."""
         self._memory: dict[_Place, tuple[torch.Tensor, Any]] = {}
         """CPU tensor and block of each result of a replay."""
 

@@ -1,4 +1,4 @@
-"""Rates that a GPU achieves of its spec sheet, by the fitted factors of `calibration.toml`."""
+"""Rates that a GPU achieves: the rates of its spec sheet times the fitted factors of `calibration.toml`."""
 
 from __future__ import annotations
 

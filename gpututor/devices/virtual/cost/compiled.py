@@ -16,7 +16,7 @@ FLOOR_S = 1e-6
 _PER_THREAD = 4
 """Elements that a thread of a generated kernel computes."""
 _PER_LOAD = 25
-"""Instructions of a load in a window: its address, its mask, and what is done with the element."""
+"""Instructions of a load in a window: its address, its mask, and the use of the element."""
 _BLOCKS = 4
 """Blocks of a reduction that run at the same time on a multiprocessor."""
 _CALL, _BACKWARD, _KERNEL = 3.0, 8.0, 1.0

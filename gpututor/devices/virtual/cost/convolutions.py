@@ -18,10 +18,10 @@ _STEP, _TILE = 32, 128
 _TUNED_TAPS = 9
 """Taps of the largest window for which cuDNN has its fastest kernels."""
 _UNEVEN_CYCLES = 34
-"""Cycles of a multiprocessor for an output of a depthwise kernel with adjacent channels and a window that is no square,
-from two programs on an H100 PCIe: cuDNN has fast ones for squares only."""
+"""Cycles of a multiprocessor for an output of a depthwise kernel with adjacent channels and a non-square window, from
+two programs on an H100 PCIe: cuDNN has fast kernels for square windows only."""
 _UNEVEN_BASE = 1.7
-"""Base cycles of a depthwise output whose window is not square, relative to a square, from the same two programs:
+"""Base cycles of a depthwise output with a non-square window, relative to a square, from the same two programs.
 PyTorch's kernels are compiled for windows of 1, 3 and 5, and loop otherwise."""
 _BLOCK_OUTPUTS = 128 * 64
 """Output elements that one block computes."""
@@ -104,8 +104,8 @@ def convolution(
 ) -> tuple[float, float]:
     """Return the seconds and filled share of a convolution; image and output are (N, C, ...).
 
-    With `channels_last`, the tensors have the layout of the kernels for tensor cores already, which change it first
-    otherwise.
+    With `channels_last`, the tensors already have the layout of the tensor-core kernels. Otherwise the kernels convert
+    it first.
     """
     shape = describe_convolution(image, weight, output, flops)
     channels_last = channels_last and gpu.tensor_rate(image[1], tf32) > 0

@@ -1,8 +1,8 @@
 """Cost of an operator on CPU tensors, for the CPUs of `cpus.toml`. Imports no torch.
 
-A roofline as for GPUs: the longer of arithmetic at a share of the peak rate and memory traffic at the bandwidth of the
-cache or memory that holds the tensors, plus the overhead of the call. PyTorch divides a kernel among threads in pieces
-of a minimum size, so a small kernel runs on one core.
+A roofline as for GPUs: an operator takes the longer of two times, plus the overhead of the call. Arithmetic runs at a
+share of the peak rate, memory traffic at the bandwidth of the cache or memory that holds the tensors. PyTorch divides a
+kernel among threads in pieces of a minimum size, so a small kernel runs on one core.
 """
 
 from __future__ import annotations

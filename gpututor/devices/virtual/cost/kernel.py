@@ -30,8 +30,8 @@ _PER_THREAD = 4
 _PLAIN_FLOPS, _TRANSCENDENTAL_FLOPS = 2, 30
 """Instructions per element, for plain arithmetic and for functions such as exp."""
 _BLOCK_CYCLE_BYTES = {False: 50, True: 34}
-"""Bytes that a block of a multi-tensor kernel moves a cycle, by whether it is a whole optimizer's step; a block has a
-chunk to itself (an H200)."""
+"""Bytes per cycle that a block of a multi-tensor kernel moves; True for a fused optimizer's step. Each block has its
+own chunk (measured on an H200)."""
 _KERNELS = {"batch_norm": 3, "group_norm": 2, "loss": 2, "sort": 8, "norm_backward": 3, "attention_backward": 3}
 """Kernels that an operator launches, for kinds with more than one."""
 
@@ -68,7 +68,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """Parts of a call that its shapes do not tell, and the bytes that it moves."""
+    """Properties of a call that its shapes do not show, and the bytes that it moves."""
 
     moved: int
     dim: int

@@ -26,14 +26,14 @@ _TILES = (
     (32, 32, "matmul.tile_16"),
 )  # fmt: skip
 _LARGE_TILE = 256, 128
-"""Rows and columns of a tile of float32 products on compute capability 9.0 and later, which cuBLAS takes whenever such
-tiles reach all multiprocessors, unless the first factor is transposed: KernelBench's products on an H100 show it."""
+"""Rows and columns of cuBLAS's large tile for float32 products, on compute capability 9.0 and later. It is used if such
+tiles reach all multiprocessors, unless the first factor is transposed (KernelBench's products on an H100)."""
 _SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 _SHORTEST_SPLIT = 256
 """Minimum part of the inner dimension per block: shorter sums gain nothing."""
 STEP_CYCLES = {1: 6.0, 2: 12.0, 4: 22.0, 8: 22.0}
-"""Least cycles of a block of tensor cores per element of the inner dimension, by the bytes of an element, from products
-of 256 and 1024 rows on an H200: the steps of a block are sequential. Several blocks a multiprocessor hide it."""
+"""Least cycles of a tensor-core block per element of the inner dimension, by the bytes of an element. The steps of a
+block are sequential; several blocks on a multiprocessor hide this (products of 256 and 1024 rows on an H200)."""
 _THIN = 8
 """Rows or columns up to which a product has no tiles and only reads its matrix."""
 _ALIGNED = 8
@@ -292,7 +292,7 @@ def contraction_flops(name: str, inputs: Tensors, outputs: Tensors) -> float:
 _SMALL_STEP_US = 1.0
 """Microseconds of a column's step if the matrix fits one block's shared memory: barriers, no kernel per step."""
 _SMALL = 64
-"""Columns of such a matrix."""
+"""Most columns of such a matrix."""
 _BATCHED_ITERATIONS = 32
 """Columns up to which cuSOLVER batches its iterative methods; larger matrices run one after another."""
 _LEAST_STEP = 0.3

@@ -29,7 +29,7 @@ _PERSISTENT_BACKWARD = 1.4
 _STEP_KERNELS = {False: 2, True: 3}
 """Kernels that the standard algorithm launches for a step, by direction: backward also clears memory."""
 _OTHER_KERNELS = {False: 4, True: 10}
-"""Kernels of a call for one layer and direction that do not go with the steps."""
+"""Kernels of a call outside its steps, for each layer and direction, forward and backward."""
 _CALL_LAUNCHES = {False: 8.0, True: 32.0}
 """Launches of an elementwise operator that a call costs the host before its first kernel."""
 _KERNEL_LAUNCHES = 0.8
@@ -84,7 +84,7 @@ class RecurrentLayers:
 
     @property
     def reserve_bytes(self) -> int:
-        """Bytes that training saves for the backward pass: gates and states, and what goes from layer to layer."""
+        """Bytes that training saves for the backward pass: gates, states, and the outputs of inner layers."""
         saved = self.layers * _SAVED.get(self.mode, 1) + self.layers - 1
         return self.rows * self.directions * self.hidden * saved * element_bytes(self.dtype)
 

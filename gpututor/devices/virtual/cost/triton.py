@@ -52,7 +52,7 @@ class LaunchWork:
     num_warps: int = 4
     num_stages: int = 3
     requested_bytes: int = 0
-    """Bytes that loads, stores and atomics asked for."""
+    """Bytes that loads, stores and atomics request."""
     sectors: int = 0
     """Sectors that warps touched."""
     dram_sectors: int = 0

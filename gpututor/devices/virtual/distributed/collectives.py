@@ -21,7 +21,7 @@ from gpututor.devices.virtual.distributed.communicator import (
     communicator_of,
     is_nccl,
     keep_alive_until_done,
-    lend,
+    track_gloo_tensors,
 )
 from gpututor.devices.virtual.distributed.sync_batch_norm import sync_norm_rules
 from gpututor.devices.virtual.distributed.work import CollectiveWork
@@ -65,7 +65,7 @@ def is_average(reduction: Any) -> bool:
         with torch_private.host_only(), torch_private.function_modes_aside():
             value = torch.zeros(1)
             work = torch.ops.c10d.allreduce_([value], _lonely_group().boxed(), reduction, None)[1]
-            lend([value])
+            track_gloo_tensors([value])
             torch_private.CollectiveWork.unbox(work).wait()
     except (RuntimeError, ValueError) as error:
         if "PREMUL_SUM" in str(error):
@@ -162,7 +162,7 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     with torch_private.function_modes_aside():
         out = func(*hosts, **kwargs)
     if in_a_thread:
-        lend(tensors_in(hosts))
+        track_gloo_tensors(tensors_in(hosts))
     if out is None:
         return None
     written = [] if name in _SENDING else list(tensors_in(args[0]))
@@ -174,14 +174,14 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     whole = bytes_of(args[0]) * communicator.size if name == "scatter_" else size_bytes
     operation = _operation(func, unwrapped, size_bytes, communicator.stream_of(name))._replace(size_bytes=whole)
     if name == "send":
-        done.meeting = communicator.send(operation, args[2], args[3])
+        done.rendezvous = communicator.send(operation, args[2], args[3])
     elif name == "recv_":
-        done.meeting = communicator.receive(operation, args[2], args[3])
+        done.rendezvous = communicator.receive(operation, args[2], args[3])
     elif name == "recv_any_source_":
-        done.meeting = communicator.receive(operation, done.sender, args[2])
+        done.rendezvous = communicator.receive(operation, done.sender, args[2])
     else:
-        done.meeting = communicator.meet(operation)
-    execution.races.together(operation.machine, done.meeting.task, used, written)
+        done.rendezvous = communicator.collective(operation)
+    execution.races.record_collective(operation.machine, done.rendezvous.task, used, written)
     return (args[0], done.boxed()) if type(out) is tuple else done.boxed()
 
 
@@ -235,26 +235,26 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         given["reduce_op"] = "sum"
     with torch_private.function_modes_aside():
         out = func(**given)
-    lend(tensors_in([*unwrapped.values, out]))
+    track_gloo_tensors(tensors_in([*unwrapped.values, out]))
     for result in tensors_in(out) if averages else ():
         torch.ops._c10d_functional.wait_tensor(result).div_(group.size())
     communicator = communicator_of(group)
     operation = _operation(func, unwrapped, sum(map(bytes_of, tensors_in(args))), communicator.stream)
-    meeting = communicator.meet(operation)
+    rendezvous = communicator.collective(operation)
     results = _on_device(out, unwrapped)
     written = [tensor for tensor in tensors_in(results) if type(tensor) is VirtualTensor]
-    execution.races.together(operation.machine, meeting.task, given_tensors, written)
+    execution.races.record_collective(operation.machine, rendezvous.task, given_tensors, written)
     for tensor in written:
-        _owed[tensor._block] = meeting
+        _owed[tensor._block] = rendezvous
     return results
 
 
 def _waited(tensors: list[VirtualTensor]) -> None:
     """Join the functional collectives whose results are used."""
     for tensor in tensors:
-        meeting = _owed.pop(tensor._block, None)
-        if meeting is not None:
-            meeting.join()
+        rendezvous = _owed.pop(tensor._block, None)
+        if rendezvous is not None:
+            rendezvous.join()
 
 
 def _on_device(out: Any, unwrapped: Unwrapped) -> Any:

@@ -1,4 +1,4 @@
-"""Communicators: a collective starts once the last rank of its group is ready; its tensors live until gloo is done.
+"""Communicators: a collective starts once the last rank of its group is ready. Tensors are kept until gloo is done.
 
 As with NCCL, collectives run on a stream of the group, after the present work of the current stream. Each process sends
 the predicted end of that work to the others over gloo (`clock.machine_clock.predict_finish`). The answer is awaited
@@ -6,7 +6,8 @@ only when it is needed: when the program waits for the collective, or for the wh
 same start and end.
 
 A thread of gloo takes Python's lock to release a tensor that Python made. While the interpreter ends, it gets no lock:
-Python ends the thread inside a destructor, and C++ aborts the process. So the process waits for lent tensors first.
+Python ends the thread inside a destructor, and C++ aborts the process. So the process first waits until gloo has
+released its tensors.
 """
 
 from __future__ import annotations
@@ -25,37 +26,37 @@ from typing import Any, NamedTuple
 import torch
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
-from gpututor.devices.virtual.clock.machine_clock import Meet
+from gpututor.devices.virtual.clock.machine_clock import AgreeOnStart
 from gpututor.devices.virtual.clock.timeline import EventMarker, Task
 from gpututor.devices.virtual.cost import links
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 
-_lent: set[weakref.ref[torch.Tensor]] = set()
+_held_by_gloo: set[weakref.ref[torch.Tensor]] = set()
 """Tensors that gloo may hold; the last release of a tensor removes its entry."""
 if hasattr(os, "register_at_fork"):
     # Gloo's threads stay in the parent.
-    os.register_at_fork(after_in_child=_lent.clear)
+    os.register_at_fork(after_in_child=_held_by_gloo.clear)
 
 
 def keep_alive_until_done(host: torch.Tensor) -> torch.Tensor:
-    """Return the values in another tensor for gloo alone, which dies as soon as gloo releases it."""
+    """Return the values in another tensor for gloo alone, which is freed as soon as gloo releases it."""
     return host.detach() if host.layout is torch.strided else host
 
 
-def lend(hosts: Iterable[torch.Tensor]) -> None:
-    """Remember tensors that gloo holds and that nothing else will keep."""
+def track_gloo_tensors(hosts: Iterable[torch.Tensor]) -> None:
+    """Remember tensors that only gloo holds from now on."""
     for host in {id(host): host for host in hosts}.values():
         if host.layout is torch.strided:
             # Removed by C alone: Python code could lose the lock before the thread is done.
-            _lent.add(weakref.ref(host, _lent.discard))
+            _held_by_gloo.add(weakref.ref(host, _held_by_gloo.discard))
 
 
-def wait_for_return(limit_s: float) -> bool:
-    """Wait up to `limit_s` seconds; return True if gloo has released all lent tensors."""
+def wait_for_release(limit_s: float) -> bool:
+    """Wait up to `limit_s` seconds; return True if gloo has released all its tensors."""
     deadline = time.monotonic() + limit_s
-    while _lent and time.monotonic() < deadline:
+    while _held_by_gloo and time.monotonic() < deadline:
         time.sleep(0.001)
-    return not _lent
+    return not _held_by_gloo
 
 
 Ask = Callable[[timedelta | None], "list[tuple[int, int]]"]
@@ -91,10 +92,10 @@ class PeerReplies:
                     raise RuntimeError("no answer")
                 time.sleep(0.001)
             carried.wait()
-            self.let_go()
+            self.release()
         return [_pair(figures) for figures in self._theirs]
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release gloo's work once the figures have arrived."""
         if self._carried is not None and self._carried.is_completed():
             with contextlib.suppress(RuntimeError):  # `ask` raises it
@@ -127,7 +128,7 @@ class VirtualNccl(torch_private.ProcessGroupGloo):  # type: ignore[misc]
 
     def __init__(self, store: Any, rank: int, size: int, options: Any = None) -> None:
         super().__init__(store, rank, size, timeout=NCCL_TIMEOUT if options is None else options._timeout)
-        # C++ holds only its own half: without this one, the group would appear to be gloo's.
+        # C++ does not keep the Python object alive. Without it, the group would appear to be gloo's.
         _alive.append(self)
 
 
@@ -213,7 +214,7 @@ class Rendezvous:
             execution.wait_for_mark(machine, gpu, self.name, self.task.key[1], self.done)
 
     @property
-    def is_met(self) -> bool:
+    def has_all_ranks(self) -> bool:
         """True if all ranks are known to take part, so that the collective will really be done."""
         return self.agreed.time >= 0 and (self.agreed.ask is not None or self.group.size == 1)
 
@@ -234,7 +235,7 @@ class Communicator:
         self.stream = FIRST_STREAM + 3 * next(_numbers)
         self._unanswered: deque[EventMarker] = deque()
         self._replies: deque[PeerReplies] = deque(maxlen=4096)
-        self._met: deque[tuple[int, Task]] = deque()
+        self._collectives: deque[tuple[int, Task]] = deque()
         self._last_end = 0
         self._waits: list[tuple[int, int]] = []
 
@@ -242,7 +243,7 @@ class Communicator:
         """Return the stream of an operator of `c10d`."""
         return self.stream + (1 if name == "send" else 2 if name.startswith("recv") else 0)
 
-    def meet(self, operation: Operation) -> Rendezvous:
+    def collective(self, operation: Operation) -> Rendezvous:
         """Put a collective of all ranks on the clock, to which this rank contributes `size_bytes`."""
 
         def start(ready: int, task: Task) -> EventMarker:
@@ -250,10 +251,10 @@ class Communicator:
                 return EventMarker(ready, ready)
             return self._expected(operation.machine, ready, task, self._exchange(ready, task.duration))
 
-        meeting = self._put(operation, self.stream, start)
+        rendezvous = self._put(operation, self.stream, start)
         if self.size > 1:
-            self._met.append((meeting.agreed.launched, meeting.task))
-        return meeting
+            self._collectives.append((rendezvous.agreed.launched, rendezvous.task))
+        return rendezvous
 
     def send(self, operation: Operation, to: int, tag: int) -> Rendezvous:
         """Put a message on the clock, and send its time to the receiver."""
@@ -285,33 +286,33 @@ class Communicator:
         return self._put(operation, self.stream + 2, start)
 
     def unanswered_until(self, mark: EventMarker) -> list[EventMarker]:
-        """Take the markers up to this one, in order, about which the other ranks have not been asked."""
+        """Remove and return, in order, the markers up to `mark` whose times are not known from the other ranks yet."""
         marks = []
         while mark in self._unanswered:
             marks.append(self._unanswered.popleft())
         return marks
 
     def waits(self) -> list[tuple[int, int]]:
-        """Return the played (begin, end) in which this rank was ready for a collective and others were not."""
-        while self._met and self._met[0][1].end >= 0:
-            ready, task = self._met.popleft()
+        """Return the (begin, end) in which this rank waited for other ranks, for the collectives played so far."""
+        while self._collectives and self._collectives[0][1].end >= 0:
+            ready, task = self._collectives.popleft()
             began = max(ready, self._last_end)
             if task.start > began:
                 self._waits.append((began, task.start))
             self._last_end = task.end
         return self._waits
 
-    def _put(self, operation: Operation, own: int, start: Meet) -> Rendezvous:
+    def _put(self, operation: Operation, own: int, start: AgreeOnStart) -> Rendezvous:
         machine, gpu, name, size_bytes, row = operation
         agreed: list[EventMarker] = []
 
-        def meet(ready: int, task: Task) -> EventMarker:
+        def agree(ready: int, task: Task) -> EventMarker:
             agreed.append(start(ready, task))
             return agreed[0]
 
         duration = round(self._seconds(gpu, name, size_bytes) * 1e9)
         stream = machine.stream_of(gpu)
-        task, done = machine.clock.collective(gpu.index, stream, own, duration, gpu.launch_ns, meet, row)
+        task, done = machine.clock.collective(gpu.index, stream, own, duration, gpu.launch_ns, agree, row)
         # The next allocation is not written by the collective.
         gpu.memory.of_thread.writer = None
         return Rendezvous(machine, gpu, self, name, agreed[0], task, done)
@@ -325,7 +326,10 @@ class Communicator:
         return seconds + there + links.copy_s(gpu.spec, size_bytes, pinned=True, direction="h2d")
 
     def _expected(self, machine: VirtualMachine, ready: int, task: Task, ask: Ask) -> EventMarker:
-        """Return a marker for when this rank and the asked ranks are ready; `task` gets the longest duration."""
+        """Return a marker that is reached once this rank and the ranks of `ask` are ready.
+
+        `task` gets the longest duration.
+        """
 
         def moment() -> int:
             try:
@@ -346,14 +350,14 @@ class Communicator:
         theirs = [torch.empty(2, dtype=torch.int64) for _ in range(self.size)]
         lent = [keep_alive_until_done(figures) for figures in (mine, *theirs)]
         replies = PeerReplies(_aside(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
-        lend(lent)
+        track_gloo_tensors(lent)
         self._replies.append(replies)
         return replies.ask
 
 
 _numbers = count()
 _sent: deque[Any] = deque(maxlen=4096)
-"""Messages with times that may be under way: gloo loses them when nothing refers to them."""
+"""Sends of times that may not be done: gloo drops a message once nothing refers to it."""
 _communicators: dict[int, Communicator] = {}
 """Communicator by the id of its carrier, which lives as long as the process."""
 
@@ -373,20 +377,20 @@ def known_rank() -> int | None:
 
 
 def waits_for_others() -> list[tuple[int, int]]:
-    """Return the (begin, end) in which a group's stream was ready for a collective and other ranks were not."""
+    """Return the (begin, end) in which this process waited for other ranks in a collective, for all groups."""
     return [wait for communicator in _communicators.values() for wait in communicator.waits()]
 
 
 def send_last(limit_s: float) -> None:
-    """Wait, as Python ends, until the receivers of messages have their times."""
+    """Wait, as Python ends, until the receivers have got the times of this rank's messages."""
     deadline = time.monotonic() + limit_s
     while _sent and time.monotonic() < deadline:
         with contextlib.suppress(RuntimeError):  # the receiver has exited or never connected
             _sent.popleft().wait(timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
 
 
-def let_go_of_answers() -> None:
+def release_replies() -> None:
     """Release finished works of gloo as Python ends."""
     for communicator in _communicators.values():
         for replies in communicator._replies:
-            replies.let_go()
+            replies.release()

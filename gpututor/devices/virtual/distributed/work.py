@@ -152,8 +152,8 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         # NCCL does not reuse their memory until a wait either.
         self._used: list[Any] = used
         self._arrived = False
-        self.meeting: Rendezvous | None = None
-        # C++ holds only its own half, and would wait forever without this one.
+        self.rendezvous: Rendezvous | None = None
+        # C++ does not keep the Python object alive, and would wait forever without it.
         _under_way.append(self)
 
     def arrive(self, timeout: timedelta = timedelta(0)) -> bool:
@@ -168,7 +168,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
             finish()
         if self in _under_way:
             _under_way.remove(self)
-        self.let_go()
+        self.release()
         return done
 
     def sender(self) -> int:
@@ -177,14 +177,14 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         return int(self._carried._source_rank())
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Make the current stream wait, but not the host's clock, as with NCCL; in real time the values must arrive."""
+        """Make the current stream wait, but not the host's clock, as with NCCL. Blocks until the values arrive."""
         done = self.arrive(timeout)
-        if self.meeting is not None:
-            self.meeting.join()
+        if self.rendezvous is not None:
+            self.rendezvous.join()
         self._used = []
         return done
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release gloo's finished work, which holds its tensors."""
         if self._in_a_thread and self._carried.is_completed():
             self._carried = _Done()
@@ -194,12 +194,12 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
 
     def is_completed(self) -> bool:
         """Return True if it is done on the host's clock."""
-        meeting = self.meeting
-        if meeting is not None and meeting.is_met:
+        rendezvous = self.rendezvous
+        if rendezvous is not None and rendezvous.has_all_ranks:
             self.arrive()
         if not self._arrived and not self._carried.is_completed():
             return False
-        return True if meeting is None else meeting.is_over()
+        return True if rendezvous is None else rendezvous.is_over()
 
     def is_success(self) -> bool:
         return bool(self._carried.is_success())
@@ -220,7 +220,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
     def get_future(self) -> Any:
         """Wait for the values first, so that chained functions run in this thread, on the machine."""
         self.arrive()
-        future = CollectiveFuture(self.meeting)
+        future = CollectiveFuture(self.rendezvous)
         future.set_result(self._results)
         return future
 
@@ -233,10 +233,10 @@ def finish_last_works() -> None:
     """Wait, as Python ends, until gloo's threads have released their tensors."""
     deadline = time.monotonic() + LAST_WORKS_S
     communicator.send_last(LAST_WORKS_S)
-    while not communicator.wait_for_return(0.01) and time.monotonic() < deadline:
+    while not communicator.wait_for_release(0.01) and time.monotonic() < deadline:
         for work in list(_under_way):
-            work.let_go()
-        communicator.let_go_of_answers()
+            work.release()
+        communicator.release_replies()
 
 
 atexit.register(finish_last_works)

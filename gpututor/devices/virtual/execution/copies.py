@@ -41,7 +41,7 @@ def copy(
     gpu = machine.gpus[source.index if source.type != "cpu" else target.index]
     direction: links.Direction = "h2d" if source.type == "cpu" else "d2h"
     stream, capture = machine.stream_of(gpu), machine.capture
-    captured = capture is not None and capture.takes(gpu.index, stream)
+    captured = capture is not None and capture.includes(gpu.index, stream)
     if captured and not pinned and name in _OF_TENSORS:
         raise cuda_errors.capture_of_pageable()
     if not asynchronous:
@@ -52,7 +52,7 @@ def copy(
         return None
     cost = gpu.launch_ns
     began = machine.clock.host.now + cost
-    task = put_copy(machine, gpu, stream, size_bytes, name, direction, duration, cost, asynchronous=asynchronous)
+    task = launch_copy(machine, gpu, stream, size_bytes, name, direction, duration, cost, asynchronous=asynchronous)
     if to_host and not asynchronous:
         waits.record_wait(machine, gpu, name, stream, began)
     return task
@@ -63,7 +63,7 @@ def copy_to_host(machine: VirtualMachine, source: torch.device, size_bytes: int,
     copy(machine, source, CPU, size_bytes, name)
 
 
-def put_copy(
+def launch_copy(
     machine: VirtualMachine,
     gpu: VirtualGpu,
     stream: int,
@@ -94,7 +94,7 @@ def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGp
     clock, recorder = machine.clock, machine.recorder
     here, there = machine.stream_of(source), machine.stream_of(target)
     capture = machine.capture
-    if capture is not None and (capture.takes(source.index, here) or capture.takes(target.index, there)):
+    if capture is not None and (capture.includes(source.index, here) or capture.includes(target.index, there)):
         raise cuda_errors.unsupported("CUDA graphs on several GPUs", "Capture one graph for each GPU.")
     row = -1
     if recorder.enabled:
@@ -110,14 +110,14 @@ def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGp
     return task
 
 
-def copied(machine: VirtualMachine, began: int, size_bytes: int) -> None:
-    """Spend at least the time in which one thread copies `size_bytes` into page-locked memory, since `began`."""
+def spend_host_copy(machine: VirtualMachine, began: int, size_bytes: int) -> None:
+    """Advance the host to the end of a copy into page-locked memory by one thread, which started at `began`."""
     if machine.gpus:
         seconds = size_bytes / machine.gpus[0].spec.pageable_bytes_per_s
         machine.clock.host.wait_until(began + round(seconds * 1e9))
 
 
-def brought(machine: VirtualMachine, source: torch.Tensor, gpu: int, access: Task | None) -> None:
+def record_upload(machine: VirtualMachine, source: torch.Tensor, gpu: int, access: Task | None) -> None:
     """Remember the upload of a CPU tensor to a GPU, and record it if the same bytes were uploaded before."""
     if access is None or access.row < 0 or source.is_inference() or source.layout is not torch.strided:
         return
@@ -125,9 +125,9 @@ def brought(machine: VirtualMachine, source: torch.Tensor, gpu: int, access: Tas
         storage = source.untyped_storage()
         view = (source.storage_offset(), source.shape, source.stride(), source.dtype)
         key, version = (storage._cdata, gpu), source._version
-    before = machine.brought.get(key)
+    before = machine.uploads.get(key)
     if before is not None and before.storage() is storage and before.version == version and before.view == view:
         machine.recorder.trace.set_partner(access.row, before.row)
-    if len(machine.brought) >= _MAX_UPLOADS:
-        machine.brought.clear()
-    machine.brought[key] = UploadedBytes(weakref.ref(storage), version, view, access.row)
+    if len(machine.uploads) >= _MAX_UPLOADS:
+        machine.uploads.clear()
+    machine.uploads[key] = UploadedBytes(weakref.ref(storage), version, view, access.row)

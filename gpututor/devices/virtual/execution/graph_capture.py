@@ -14,10 +14,10 @@ import torch
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.clock.timeline import EventMarker, Task
 from gpututor.devices.virtual.cost.kernel import Cost
-from gpututor.devices.virtual.execution.copies import put_copy
+from gpututor.devices.virtual.execution.copies import launch_copy
 from gpututor.devices.virtual.execution.graph_memory import GraphMemory, Placed
 from gpututor.devices.virtual.execution.launch import launch
-from gpututor.devices.virtual.execution.races import replayed
+from gpututor.devices.virtual.execution.races import record_replay
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.memory.allocator import Allocation
 
@@ -97,7 +97,8 @@ class Capture:
         """Return True if the capture began on that stream."""
         return gpu == self.gpu.index and self._branch_of.get(stream) == 0
 
-    def takes(self, gpu: int, stream: int) -> bool:
+    def includes(self, gpu: int, stream: int) -> bool:
+        """Return True if work on that stream becomes part of the graph."""
         return stream in self._branch_of and gpu == self.gpu.index
 
     def add(self, step: Callable[[], None], kernels: tuple[str, ...]) -> None:
@@ -230,8 +231,8 @@ class CapturedWork:
                 task = launch(machine, gpu, stream, node.name, node.size_bytes, node.cost)
             else:
                 size, engine, duration = node.size_bytes, node.engine, node.duration
-                task = put_copy(machine, gpu, stream, size, node.name, engine, duration, 0, asynchronous=True)
+                task = launch_copy(machine, gpu, stream, size, node.name, engine, duration, 0, asynchronous=True)
             last = task if node.branch == 0 else last
         if last is not None:
-            replayed(machine, last, self.read, self.written, self.made)
+            record_replay(machine, last, self.read, self.written, self.made)
         return last

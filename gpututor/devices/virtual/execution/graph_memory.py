@@ -1,9 +1,9 @@
 """Memory that graphs share: a pool gives memory that one capture has freed to the next.
 
-A replay writes where its capture did. Graphs with one pool may so overwrite each other's memory, and are right only if
-they are replayed in the order of their captures, one after the other (PyTorch's notes, "Sharing memory across
-captures"). Here each captured tensor has values of its own. After a replay, what it wrote is therefore copied into all
-tensors of other graphs that have the same addresses. Replays at the same time are a hazard.
+A replay writes where its capture did, so graphs that share a pool may overwrite each other's memory. Their results are
+right only if they are replayed in the order of their captures, one after another (PyTorch's notes, "Sharing memory
+across captures"). Here each captured tensor has values of its own. After a replay, the written bytes are therefore
+copied into the tensors of other graphs at the same addresses. Replays at the same time are a hazard.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class _Overlap:
-    """Bytes of a graph's tensor that a tensor of another graph has too."""
+    """Bytes that tensors of two graphs share."""
 
     source: torch.UntypedStorage
     target: torch.UntypedStorage
@@ -44,7 +44,7 @@ class _Overlap:
     length: int
 
     def copy(self) -> None:
-        """Show the bytes of the source in the target."""
+        """Copy the shared bytes from the source to the target."""
         source = self.source[self.source_start : self.source_start + self.length]
         self.target[self.target_start : self.target_start + self.length].copy_(source)
 
@@ -97,7 +97,7 @@ class SharedPools:
             self._graphs.pop(pool, None)
 
     def replayed(self, machine: VirtualMachine, pool: Any, graph: GraphMemory, last: Task | None) -> None:
-        """Show in all other graphs what a replay has written; report graphs that are not ordered with it."""
+        """Copy the bytes that a replay has written to all other graphs; report graphs that may run at the same time."""
         order = machine.clock.order
         for other in self._graphs.get(pool, ()):
             overlaps = self._overlaps.get((graph, other), ()) if other is not graph else ()

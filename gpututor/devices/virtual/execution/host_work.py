@@ -24,9 +24,9 @@ from time import (
 from gpututor.devices.virtual.machine import active_machine, is_on
 
 SHORT_NS = 100_000
-"""Pause between two operators that the model includes as the time of Python itself."""
+"""Longest pause between two operators that the model covers as Python's own time."""
 SLOW_NS = 1_000_000
-"""Time from which an operator may have been interrupted."""
+"""Duration from which an operator may have been interrupted."""
 _IMPORT_NS = 3_000_000
 """Time to import one module: torch imports some of its modules late."""
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""Kernels: asynchronous launches on a GPU, computed by the host itself on the CPU."""
+"""Kernels: asynchronous launches on a GPU, and work that the host computes itself."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class CompiledRegion:
         for tensor in tensors:
             (self.written if id(tensor._host) in written else self.read).add(tensor._block)
 
-    def made(self, results: Any) -> None:
-        """Record the memory of results; that of a view of an argument was only read."""
+    def add_results(self, results: Any) -> None:
+        """Record the memory of results as written, unless it was only read, as a view of an argument."""
         for tensor in torch_private.tree_leaves(results):
             if hasattr(tensor, "_block") and tensor._block not in self.read:
                 self.written.add(tensor._block)
@@ -55,7 +55,7 @@ def compiled_kernel(
     Return the launch; None in a capture.
     """
     capture = machine.capture
-    if capture is not None and capture.takes(gpu.index, machine.stream_of(gpu)):
+    if capture is not None and capture.includes(gpu.index, machine.stream_of(gpu)):
         capture.add(lambda: None, (name,))
     return _launch(machine, gpu, name, size_bytes, cost if on_host else replace(cost, host=0), place)
 
@@ -80,7 +80,7 @@ def kernel(
         read = [tensor for tensor in tensors if id(tensor._host) not in outs]
         size_bytes -= sum(tensor._host.nbytes for tensor in tensors if id(tensor._host) in outs)
     cost = prices.cost_on_gpu(gpu.spec, op, read, size_bytes, out, call)
-    # Neither this function's caller nor the caller of that is learner code.
+    # The two nearest callers are never learner code.
     place = machine.recorder.place(2) if machine.recorder.enabled else None
     access = _launch(machine, gpu, op.name, size_bytes, cost, place)
     if access is not None:
@@ -108,7 +108,7 @@ def _launch(
         gpu.memory.of_thread.writer = None
         return None
     capture = machine.capture
-    if capture is not None and capture.takes(gpu.index, stream):
+    if capture is not None and capture.includes(gpu.index, stream):
         capture.kernel(stream, name, size_bytes, cost)
         gpu.memory.of_thread.writer = None
         return None

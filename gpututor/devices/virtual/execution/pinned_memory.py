@@ -96,7 +96,7 @@ class PinnedMemory:
             block.streams.add(stream)
 
     def empty_cache(self) -> None:
-        """Return all blocks that nothing uses to the driver."""
+        """Return all unused blocks to the driver."""
         self._settle()
         for size, blocks in self._free.items():
             for _ in blocks:

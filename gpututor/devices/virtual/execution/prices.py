@@ -34,7 +34,7 @@ _TWINS = {
 
 
 def _convolution_forward(image: Any, weight: Any, *_: Any, out_val: Any = None, **__: Any) -> int:
-    """Return the FLOPs of a convolution, never transposed; the weight is (O, C/groups, ...)."""
+    """Return the FLOPs of a convolution that is not transposed; the weight is (O, C/groups, ...)."""
     return int(2 * out_val.numel() * weight[0].numel())
 
 
@@ -93,7 +93,7 @@ def flops_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, ou
 
 
 _MANY = 12
-"""Tensors from which the cache goes by their number and bytes, as for an optimizer's lists."""
+"""Number of tensors from which the cache's key has only their number and bytes, as for an optimizer's lists."""
 _CACHE_SIZE = 100_000
 _known: dict[Any, Cost] = {}
 
@@ -190,7 +190,7 @@ def _compute_on_gpu(
     flops = flops_of(op.func, call[0], call[1], out) if op.multiplies else 0.0
     # An operator without results, as on an optimizer's lists, writes to its arguments.
     results = tensors_of(out) or list(op.written_among(*call))
-    # Results without elements stand for what the operator has nothing to say about.
+    # Results without elements are placeholders.
     read, written = describe(inputs), describe([result for result in results if result.numel()] or results)
     layers = _recurrent_layers(op, call) if op.recurs else None
     price = kernel.price(

@@ -68,7 +68,7 @@ def record_copy(machine: VirtualMachine, access: Task | None, source: Any, targe
         capture = machine.capture
         for tensor in (source, target):
             gpu = machine.home(tensor._device) if hasattr(tensor, "_block") else None
-            if capture is not None and gpu and capture.takes(gpu.index, machine.stream_of(gpu)):
+            if capture is not None and gpu and capture.includes(gpu.index, machine.stream_of(gpu)):
                 (capture.read if tensor is source else capture.written).add(tensor._block)
         return
     order = machine.clock.order
@@ -88,12 +88,12 @@ def record_copy(machine: VirtualMachine, access: Task | None, source: Any, targe
             machine.pending_copies.add(tensor, access, order, writes=writes)
 
 
-def captured(
+def record_captured_operator(
     machine: VirtualMachine, gpu: VirtualGpu, op: Operator, tensors: Sequence[Any], call: Any, out: Any
 ) -> None:
     """Record that an operator of a captured graph reads `tensors`, writes some of them and returns `out`."""
     capture = machine.capture
-    if capture is None or not capture.takes(gpu.index, machine.stream_of(gpu)):
+    if capture is None or not capture.includes(gpu.index, machine.stream_of(gpu)):
         return
     written = {id(host) for host in op.written_among(*call)}
     for tensor in () if op.facts.reads_shapes else tensors:
@@ -105,7 +105,7 @@ def captured(
             capture.place(result)
 
 
-def replayed(
+def record_replay(
     machine: VirtualMachine,
     access: Task,
     read: Iterable[Allocation],
@@ -127,7 +127,7 @@ def replayed(
             _record_stream(block, access.key[1])
 
 
-def together(machine: VirtualMachine, access: Task, used: Iterable[Any], written: Iterable[Any]) -> None:
+def record_collective(machine: VirtualMachine, access: Task, used: Iterable[Any], written: Iterable[Any]) -> None:
     """Record that a collective uses virtual tensors, writes some of them and keeps their memory until it is done."""
     writes, uses = list(written), list(used)
     keep_for(access.key[1], uses)
@@ -138,7 +138,7 @@ def together(machine: VirtualMachine, access: Task, used: Iterable[Any], written
         _write(machine, tensor._block, access)
 
 
-def of_kernel(machine: VirtualMachine, access: Task, read: Iterable[Any], written: Iterable[Any]) -> None:
+def record_custom_kernel(machine: VirtualMachine, access: Task, read: Iterable[Any], written: Iterable[Any]) -> None:
     """Record that a kernel outside of operators reads virtual tensors and writes some of them."""
     by_engine = access.in_backward = machine.clock.order.active and torch_private.in_backward()
     writes = {id(tensor._block): tensor._block for tensor in written}
@@ -159,7 +159,7 @@ def _record_stream(block: Allocation, stream: int) -> None:
     block.recorded = {*(block.recorded or ()), stream}
 
 
-def on_host(machine: VirtualMachine, reads: Iterable[Any], writes: Iterable[Any] = ()) -> None:
+def record_host_access(machine: VirtualMachine, reads: Iterable[Any], writes: Iterable[Any] = ()) -> None:
     """Record that the host reads and writes CPU tensors; called only while copies may be pending."""
     for tensors, name in ((reads, HOST_READ), (writes, HOST_WRITE)):
         for tensor in tensors:
@@ -208,7 +208,7 @@ def _check_written(machine: VirtualMachine, name: str, block: Allocation, writte
 
 
 def report(machine: VirtualMachine, name: str, earlier: Task, access: Task) -> None:
-    """Record a hazard between two launches, of which `access` is the later."""
+    """Record a hazard between an earlier launch and `access`."""
     gpu, stream = access.key
     now = machine.clock.host.now
     machine.recorder.hazard(name, machine.gpus[gpu].name, stream=stream, partner=earlier.row, launched=now)

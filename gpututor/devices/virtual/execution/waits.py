@@ -63,7 +63,7 @@ def handle_of(device_index: int, number: int) -> int:
 
 def is_captured(machine: VirtualMachine, gpu: VirtualGpu) -> bool:
     """Return True if this thread's work on `gpu` is being captured in a graph."""
-    return machine.capture is not None and machine.capture.takes(gpu.index, machine.stream_of(gpu))
+    return machine.capture is not None and machine.capture.includes(gpu.index, machine.stream_of(gpu))
 
 
 def check_capture(machine: VirtualMachine, gpu: VirtualGpu | None = None, stream: int | None = None) -> None:
@@ -75,7 +75,7 @@ def check_capture(machine: VirtualMachine, gpu: VirtualGpu | None = None, stream
     capture = machine.capture
     if capture is None:
         return
-    captured = gpu is capture.gpu and (stream is None or capture.takes(capture.gpu.index, stream))
+    captured = gpu is capture.gpu and (stream is None or capture.includes(capture.gpu.index, stream))
     if captured or capture.forbids():
         capture.failed = True
         raise cuda_errors.while_capturing()

@@ -40,8 +40,8 @@ class _OfThread(threading.local):
 class CachingAllocator:
     """Caching allocator of one GPU. All sizes are bytes. Thread-safe.
 
-    Python's garbage collector frees storages anywhere, even in the middle of an allocation. So `leave` only appends to
-    a queue, atomically, and the next allocation or query settles it.
+    Python's garbage collector frees storages anywhere, even in the middle of an allocation. So `release` only appends
+    to a queue, atomically, and the next allocation or query settles it.
     """
 
     __slots__ = (
@@ -67,7 +67,7 @@ class CachingAllocator:
         self.history: MemoryHistory | None = None
         """None unless the program records it."""
         self.values_on_host = True
-        """True if storages take as much of the host's memory."""
+        """True if a storage takes the same number of bytes on the host."""
         self.of_thread = _OfThread()
         self._freed: deque[tuple[Block, int, Moment | None, Collection[int]]] = deque()
         self._lock = threading.Lock()
@@ -106,7 +106,7 @@ class CachingAllocator:
             self.statistics.note(pool, size, requested, size)
             self._in_use += size
             watch = self.watch
-            block.row = -1 if watch is None else watch.taken(size, self._in_use, self.of_thread.writer)
+            block.row = -1 if watch is None else watch.record_allocation(size, self._in_use, self.of_thread.writer)
             if self.history is not None:
                 self.history.add("alloc", block.address, size, stream)
         return block
@@ -127,7 +127,7 @@ class CachingAllocator:
     def close_pool(self, pool_id: PoolId) -> None:
         """Count the end of a `MemPool`, and return its idle segments to the driver."""
         pool = self.graphs.by_id.get(pool_id)
-        self.graphs.leave(pool_id)
+        self.graphs.close(pool_id)
         # A destructor may run in the middle of an allocation; `empty_cache` returns them then.
         if pool is not None and self._lock.acquire(blocking=False):
             try:
@@ -136,7 +136,7 @@ class CachingAllocator:
             finally:
                 self._lock.release()
 
-    def leave(self, block: Block, size: int, stream: int, recorded: Collection[int] = ()) -> None:
+    def release(self, block: Block, size: int, stream: int, recorded: Collection[int] = ()) -> None:
         """Free the memory of a storage of `size` bytes, a multiple of 512, which `stream` gets back.
 
         The streams in `recorded` were passed to `record_stream`.
@@ -150,7 +150,7 @@ class CachingAllocator:
             if not others:
                 self.history.add("free_completed", block.address, size, stream)
 
-    def expect(self, requested: int) -> None:
+    def check_fits(self, requested: int) -> None:
         """Raise CUDA's out-of-memory error if a storage of that size would not fit; allocate nothing.
 
         Raise `MemoryError` if it fits on the GPU, but its values do not fit in the host's real memory.
@@ -165,18 +165,18 @@ class CachingAllocator:
             general = self._general.all()
             idle = sum(part.idle_bytes for part in general)
             if self._settings.expandable:
-                # What a free block has need not be mapped for another.
+                # Pages of free blocks can be mapped again for another block.
                 idle += sum(entry[0] for part in general for entry in part.free)
             if not fits_now and self._missing(pool, size) > self.limit - self.reserved + idle:
                 self._release_idle()
                 raise self._out_of_memory(size)
         if self.values_on_host:
-            events.expect(requested)
+            events.check_fits_on_host(requested)
 
-    def expect_all(self, sizes: list[int]) -> None:
-        """Call `expect` for several new storages, whose sum has to fit too."""
+    def check_all_fit(self, sizes: list[int]) -> None:
+        """Call `check_fits` for several new storages, whose sum has to fit too."""
         for size in sizes:
-            self.expect(size)
+            self.check_fits(size)
         if len(sizes) > 1 and sum(sizes) > self.limit - self.allocated:
             with self._lock:
                 raise self._out_of_memory(max(sizes))
@@ -257,7 +257,7 @@ class CachingAllocator:
 
     @property
     def free(self) -> int:
-        """Bytes that were not requested from the driver."""
+        """Bytes that the driver still has."""
         return self.total - self.reserved
 
     @property
@@ -279,7 +279,7 @@ class CachingAllocator:
             self.statistics.note(pool, -size, -requested, 0 if others else -size)
             self._in_use -= size
             if moment is not None and self.watch is not None:
-                self.watch.left(size, self._in_use, moment, row)
+                self.watch.record_free(size, self._in_use, moment, row)
 
     def _free_pending(self, *, wait: bool = False) -> None:
         """Free the blocks that no stream uses any more; with `wait`, all of them. A capture records no events."""
@@ -339,7 +339,7 @@ class CachingAllocator:
         if self._pending:
             self._free_pending(wait=True)
         if pools is None:
-            pools = [*self._general.all(), *self.graphs.left()]
+            pools = [*self._general.all(), *self.graphs.unused()]
         pools = [pool for pool in pools if pool.free]
         waited = False
         for pool in pools:
@@ -348,7 +348,7 @@ class CachingAllocator:
             count = len(released)
             unmapped = expandable.unmap_free_pages(pool)
             if self.watch is not None and (released or unmapped) and not waited:
-                self.watch.shrinking()
+                self.watch.wait_for_device()
                 waited = True
             if self.history is not None:
                 for address, size in released:
@@ -366,7 +366,7 @@ class CachingAllocator:
         if self.history is not None:
             self.history.add("oom", self.free, size)
         if self.watch is not None:
-            self.watch.short(size, allocated)
+            self.watch.record_out_of_memory(size, allocated)
         return cuda_errors.out_of_memory(
             self.index,
             wanted=segment_size(size),
@@ -432,5 +432,5 @@ class Allocation:
             watch = self._memory.watch
             if watch is not None and watch.order.active:
                 uses = self.reads() if self.written is None else [*self.reads(), self.written]
-                watch.freed(uses, self.home, self.recorded or ())
-            self._memory.leave(self._block, self.size_bytes, self.home, self.recorded or ())
+                watch.record_freed_in_use(uses, self.home, self.recorded or ())
+            self._memory.release(self._block, self.size_bytes, self.home, self.recorded or ())

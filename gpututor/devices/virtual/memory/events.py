@@ -52,7 +52,7 @@ def available() -> int | None:
     return None
 
 
-def expect(size_bytes: int) -> None:
+def check_fits_on_host(size_bytes: int) -> None:
     """Raise `MemoryError` if the system would kill the process for taking that much."""
     if size_bytes < LARGE:
         return
@@ -193,7 +193,7 @@ class AllocationLog:
         # Skips the destructor and the functions that it calls.
         return (self._host.now, recorder.place(3), stream) if recorder.enabled else None
 
-    def taken(self, size: int, allocated: int, writer: Task | None) -> int:
+    def record_allocation(self, size: int, allocated: int, writer: Task | None) -> int:
         """Record an allocation, after which all storages take `allocated`; `writer` is the launch that fills it.
 
         Return the row of the event; -1 if nothing is recorded.
@@ -207,14 +207,14 @@ class AllocationLog:
         now = self._host.now
         return recorder.memory(Kind.ALLOCATE, self._device, size, allocated, launched=now, stream=stream, place=place)
 
-    def left(self, size: int, allocated: int, moment: Moment, taken: int) -> None:
+    def record_free(self, size: int, allocated: int, moment: Moment, taken: int) -> None:
         """Record a free at an earlier moment; `taken` is the row of its allocation."""
         time, place, stream = moment
         self._recorder.memory(
             Kind.FREE, self._device, size, allocated, launched=time, stream=stream, partner=taken, place=place
         )
 
-    def freed(self, uses: Iterable[Task], home: int, recorded: Collection[int]) -> None:
+    def record_freed_in_use(self, uses: Iterable[Task], home: int, recorded: Collection[int]) -> None:
         """Record memory that returns to the stream `home` while another uses it. Takes no lock: destructors call it.
 
         `uses` are the last launches that read or wrote it, `recorded` the streams passed to `record_stream`.
@@ -231,15 +231,15 @@ class AllocationLog:
         """Advance the host's clock by a call of the driver."""
         self._host.spend(nanoseconds)
 
-    def shrinking(self) -> None:
-        """Record that the driver waits for all work of the GPU before it frees segments."""
+    def wait_for_device(self) -> None:
+        """Wait for all work of the GPU, as the driver does before it frees segments, and record the wait."""
         began, recorder = self._host.now, self._recorder
         self._clock.synchronize(self._index)
         if recorder.enabled:
             now = self._host.now
             recorder.synchronise("cudaFree", self._device, stream=0, launched=began, start=began, end=now)
 
-    def short(self, size: int, allocated: int) -> None:
+    def record_out_of_memory(self, size: int, allocated: int) -> None:
         """Record a storage that did not fit."""
         recorder = self._recorder
         if recorder.enabled:

@@ -20,7 +20,7 @@ LARGE_SEGMENT = 20 << 20
 MIN_LARGE = 10 << 20
 """Smallest allocation that gets a segment of its own size (kMinLargeAlloc)."""
 ROUND_LARGE = 2 << 20
-"""Bytes to a multiple of which such a segment is rounded up (kRoundLarge)."""
+"""Bytes: the size of such a segment is rounded up to a multiple of them (kRoundLarge)."""
 
 
 def segment_size(size_bytes: int) -> int:
@@ -73,7 +73,7 @@ class Pool:
         self.pool_id = pool_id
         """The number of the private pool of a graph; zeros for none."""
         self.noted_splits = self.noted_split_bytes = 0
-        """Number and bytes of the free blocks next to others, as the statistics know them."""
+        """Number and bytes of the free blocks next to others, as last counted in the statistics."""
         self.free: list[tuple[int, int, Block]] = []
         """(size, address, block) of the free blocks, sorted: the first that is large enough is the best fit."""
         self.segments: dict[int, Block] = {}
@@ -128,7 +128,7 @@ class Pool:
         return whole >= most if size_bytes < most else whole >= size_bytes + LARGE_SEGMENT
 
     def give_back(self, block: Block, size_bytes: int) -> None:
-        """Free a block, of which `size_bytes` were counted, and merge it with its free neighbors."""
+        """Free a block that held a storage of `size_bytes`, and merge it with its free neighbors."""
         self.allocated -= size_bytes
         self.tail_bytes -= block.size - size_bytes
         block.is_free = True

@@ -13,7 +13,7 @@ from typing import Any
 
 MIB = 1 << 20
 GRANULE = 512
-"""Bytes to a multiple of which every allocation is rounded up (kMinBlockSize)."""
+"""Bytes: the size of every allocation is rounded up to a multiple of them (kMinBlockSize)."""
 INTERVALS = 16
 """Powers of two from 1 MiB on that can have a division of their own (kRoundUpPowerOfTwoIntervals)."""
 VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
@@ -36,7 +36,7 @@ class AllocatorSettings:
     expandable: bool = False
     """True if new segments can grow."""
     others: Mapping[str, Any] = field(default_factory=dict)
-    """Values that do not change what the virtual GPU does."""
+    """Settings without an effect on the virtual GPU."""
 
     def rounded(self, requested: int) -> int:
         """Return the bytes that an allocation of `requested` bytes takes (round_size)."""
@@ -64,12 +64,12 @@ class AllocatorSettings:
 
 
 def settings_of_environment() -> AllocatorSettings:
-    """Return the settings that the environment asks for. Raises `ValueError` as `parsed`."""
-    return parsed(next((os.environ[name] for name in VARIABLES if os.environ.get(name)), ""))
+    """Return the settings of the environment variables. Raises the errors of `parse_settings`."""
+    return parse_settings(next((os.environ[name] for name in VARIABLES if os.environ.get(name)), ""))
 
 
-def parsed(text: str) -> AllocatorSettings:
-    """Return the settings that `text` asks for; the others have their defaults.
+def parse_settings(text: str) -> AllocatorSettings:
+    """Parse `text`; settings that it does not name have their defaults.
 
     Raises `ValueError` with PyTorch's message for an unknown key or an impossible value.
     """
@@ -135,7 +135,7 @@ def _threads(key: str, value: str) -> int:
 
 
 def _divisions(key: str, value: str) -> tuple[int, ...]:
-    """Parse `4`, or `[256:1,512:2,>:4]` with sizes in MiB, each of which counts up to the next."""
+    """Parse `4`, or a list such as `[256:1,512:2,>:4]`, with sizes in MiB."""
     if not value.startswith("["):
         return (_division(key, value),) * INTERVALS
     divisions, first = [0] * INTERVALS, 0

@@ -89,7 +89,7 @@ class GraphPools:
         """Return the pool for this thread's allocations; None for the general pool."""
         return self.capturing if self.capturing is not None and self._taken_by() else None
 
-    def leave(self, pool_id: PoolId) -> None:
+    def close(self, pool_id: PoolId) -> None:
         """Count the end of a graph. Takes no lock: destructors call it."""
         pool = self.by_id.get(pool_id)
         if pool is not None:
@@ -98,7 +98,7 @@ class GraphPools:
     def all(self) -> list[Pool]:
         return [part for pool in self.by_id.values() for part in pool.all()]
 
-    def left(self) -> list[Pool]:
+    def unused(self) -> list[Pool]:
         """Return the pools without live graphs; drop pools without memory."""
         for key, pool in list(self.by_id.items()):
             if pool.graphs <= 0 and not sum(part.reserved for part in pool.all()):

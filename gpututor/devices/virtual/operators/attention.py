@@ -102,10 +102,10 @@ class _Backend:
     """The largest last dimension; 0 for no limit."""
     operator: Any
     place: int
-    """CUDA takes the lowest backend that may run."""
+    """Place in CUDA's order of preference: of the backends that may run, CUDA takes the first."""
 
     def rank(self, capability: tuple[int, int]) -> int:
-        """Return the place; cuDNN's is the first from compute capability 9.0 on."""
+        """Return the place in CUDA's order; cuDNN's kernel comes first from compute capability 9.0 on."""
         first = self.operator is aten._scaled_dot_product_cudnn_attention
         return -1 if first and capability >= (9, 0) else self.place
 
@@ -169,7 +169,7 @@ class _Call:
         return [tensor.shape for tensor in (self.query, self.key, self.value)]
 
     def backends(self) -> list[_Backend]:
-        """Return the backends that may run; raise CUDA's error if that is none, and the parts may not run either."""
+        """Return the backends that may run; raise CUDA's error if neither a backend nor the unfused parts may run."""
         backends = [backend for backend in _BACKENDS if backend.is_enabled() and not self.obstacle(backend)]
         if not backends and not torch.backends.cuda.math_sdp_enabled():
             for words in self.reasons():
@@ -198,7 +198,7 @@ class _Call:
         heads = [shape[1] for shape in shapes]
         is_grouped = backend.takes_fewer_heads and bool(self.given.get("enable_gqa", False))
         if len({shape[0] for shape in shapes}) > 1 or shapes[1][2] != shapes[2][2] or heads[1] != heads[2]:
-            return "For dense inputs, key and value need the batch size and the length of each other."
+            return "For dense inputs, query, key and value need the same batch size, key and value the same length."
         if heads[0] != heads[1] and not (is_grouped and heads[0] % heads[1] == 0):
             return "For dense input, both fused kernels require query, key and value to have the same num_heads."
         features = {shape[3] for shape in shapes}

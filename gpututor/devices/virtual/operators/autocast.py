@@ -1,7 +1,7 @@
 """CUDA's autocast: its lists of operators and its casts.
 
 Each wrapper carries the dispatch key of CUDA's autocast, whose kernels run before autograd, so that casts are part of
-the graph. They treat any tensor on CUDA as PyTorch's do, also a real one.
+the graph. They treat tensors of a real GPU as PyTorch's own kernels do.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def clear_cache() -> None:
 
 
 def forget() -> None:
-    """Remove the kernels: a CUDA build has its own beneath them."""
+    """Remove the kernels: a CUDA build has kernels of its own below them."""
     library, _Registered.library = _Registered.library, None
     _cached_casts.clear()
     if library is not None:
@@ -81,7 +81,7 @@ def cast(value: Any, dtype: torch.dtype) -> Any:
     cached = _cached_casts.get(id(value))
     if cached is not None and cached[0]() is value:
         return cached[1]
-    # With its graph, even in a block that computes no gradients: the next use may.
+    # Recorded for autograd even inside `no_grad`: the next use may need gradients.
     with torch.enable_grad():
         result = value.to(dtype)
     _cached_casts[id(value)] = (weakref.ref(value), result)

@@ -1,4 +1,4 @@
-"""Operators that CUDA runs by kernels of its own, where the CPU has other ones or composes them of others.
+"""Operators that have a kernel of their own on CUDA, but a different kernel or a composition on the CPU.
 
 `composites()` replaces functions of C++ that choose a kernel by the device: they see no GPU in a virtual tensor. Each
 choice follows the function of the same name in aten/src/ATen/native. `DEVICE_CALLS` compute, on the CPU, what CUDA's
@@ -114,7 +114,7 @@ def composites() -> Iterator[None]:
     library = torch.library.Library("aten", "IMPL")
     for operator, function in _COMPOSITES.items():
         library.impl(operator, function, torch_private.AUTOGRAD_KEY)
-    # With a kernel of its own, autograd differentiates the operator itself and not its parts, as on CUDA.
+    # With a kernel of its own, the operator itself is differentiated, as on CUDA, instead of its parts.
     torch_private.give_kernel(library, _RMS_NORM, partial(torch_private.run_composite, _RMS_NORM))
     try:
         yield
@@ -192,13 +192,13 @@ def _log_sigmoid_backward(grad: Tensor, tensor: Tensor, buffer: Tensor) -> Any:
 
 
 def _nonzero(tensor: Tensor) -> Any:
-    """Return the places by columns, also those of none (Nonzero.cu)."""
+    """Return the indices stored by columns, even if there are none (Nonzero.cu)."""
     places = aten.nonzero.default(tensor)
     return places if places.numel() else places.new_empty(places.shape[::-1]).t()
 
 
 def _eig(tensor: Tensor) -> Any:
-    """Return the vectors by rows, as cuSOLVER's Xgeev does."""
+    """Return eigenvectors stored by rows, as cuSOLVER's Xgeev does."""
     values, vectors = aten.linalg_eig.default(tensor)
     return values, vectors.contiguous()
 
@@ -213,7 +213,7 @@ def _scaled_product(
     out_dtype: torch.dtype | None = None,
     use_fast_accum: bool = False,
 ) -> Any:
-    """Return the largest number of an 8-bit dtype in place of larger ones, as cuBLAS does; the CPU returns NaN."""
+    """Clamp results to the largest number of an 8-bit dtype, as cuBLAS does; the CPU returns NaN."""
     dtype = left.dtype if out_dtype is None else out_dtype
     narrow = dtype.is_floating_point and dtype.itemsize == 1
     product = aten._scaled_mm.default(

@@ -42,7 +42,7 @@ _ONLY_IF: dict[str, Callable[[Call], bool]] = {
     "put": lambda call: bool(_argument(call, 3, "accumulate")),
     "scatter_reduce": lambda call: _argument(call, 4, "reduce") == "prod",
 }
-"""Calls of an operator that are not deterministic; all calls for an operator that is not here."""
+"""Tests for calls that are nondeterministic; for operators without a test, all calls are."""
 
 
 def documented() -> frozenset[str]:
@@ -58,7 +58,7 @@ _CALLERS = {name: caller for name, (caller, listed) in tables()["nondeterministi
 
 
 def check(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raise CUDA's error, or warn, if determinism is on and this call of a nondeterministic operator has none."""
+    """Raise CUDA's error, or warn, if determinism is on and CUDA has no deterministic kernel for this call."""
     name = short_name(func._schema.name)
     caller = _CALLERS.get(name)
     if caller is None or not torch.are_deterministic_algorithms_enabled():

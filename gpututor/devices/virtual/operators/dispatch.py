@@ -52,7 +52,7 @@ Tensor = torch.Tensor
 _STRIDED = torch.strided
 _TO_COPY = torch.ops.aten._to_copy.default
 _READ_ON_HOST = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten._is_all_true.default)
-"""Operators that are no kernels, but read values on the host; views and the like do not."""
+"""Operators that launch no kernel but read values on the host, unlike views and other operators without a kernel."""
 _VIRTUAL_ALONE = (VirtualTensor,)
 _ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
 
@@ -139,7 +139,7 @@ class DeviceMode(TorchDispatchMode):
                 raise
             out = op.host_call(*converted, **kwargs)
         if (op.is_kernel or func in _READ_ON_HOST) and is_on() and active_machine().pending_copies:
-            execution.races.on_host(active_machine(), tensors_of(args), op.written_among(args, kwargs))
+            execution.races.record_host_access(active_machine(), tensors_of(args), op.written_among(args, kwargs))
         if op.is_kernel and is_on() and _device_of(out, args) == "cpu":
             execution.host_kernel(active_machine(), op, args, bytes_of(args) + bytes_of(out), out)
         return None if op.returns_nothing else out
@@ -151,7 +151,7 @@ def _infers_shapes(kinds: Any) -> bool:
 
 
 def _run_by_their_class(kinds: Any) -> bool:
-    """Return True for a DTensor and the like, whose class runs operators on their parts, in this mode."""
+    """Return True if one of the classes, such as DTensor, runs operators on parts of its tensors, in this mode."""
     others = [kind for kind in kinds if kind is not VirtualTensor]
     return torch_private.has_own_dispatch(others) and not torch_private.is_traced(others)
 
@@ -185,7 +185,7 @@ def is_virtual_device(device: torch.device) -> bool:
         return device.index is not None
     # On a real GPU, kernels of real tensors, such as those of a backward pass, take scratch memory on cuda.
     return device.type == "cuda" and not (
-        is_on() and active_machine().beside_real_gpu and torch_private.default_device() is None
+        is_on() and active_machine().may_have_real_tensors and torch_private.default_device() is None
     )
 
 
@@ -235,7 +235,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     machine = active_machine()
     gpu = machine.by_device.get(id(device))
     if gpu is None:
-        gpu = machine.home(device)  # which says why it has none
+        gpu = machine.home(device)  # raises the error that says why there is none
     if inputs.sparse:
         if inputs.lazy:
             hosts = [resolved(host) if isinstance(host, Tensor) else host for host in hosts]
@@ -258,7 +258,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     large = large and could_grow(op, inputs, gpu.memory)
     if machine.values:
         if large:
-            gpu.memory.expect_all(forecast(func, hosts, kwargs))
+            gpu.memory.check_all_fit(forecast(func, hosts, kwargs))
         if machine.capture is not None:
             graph_replay.save_before(machine, gpu, op, hosts, kwargs)
         try:
@@ -273,7 +273,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out = shape_only.infer_outputs(op, hosts, kwargs)
         known_values.follow(op, hosts, kwargs, out)
         if large:
-            gpu.memory.expect_all([bytes_of(result) for result in tensors_of(out)])
+            gpu.memory.check_all_fit([bytes_of(result) for result in tensors_of(out)])
     if op.is_kernel:
         if machine.capture is not None:
             out = graph_replay.capture_operator(machine, gpu, op, inputs.wrappers, (hosts, kwargs), out)
@@ -286,7 +286,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         gpu.memory.of_thread.writer = None
     if machine.capture is not None and op.is_kernel:
         results = _on_its_device(op, inputs, args, out, device)
-        execution.races.captured(machine, gpu, op, inputs.wrappers, (hosts, kwargs), results)
+        execution.races.record_captured_operator(machine, gpu, op, inputs.wrappers, (hosts, kwargs), results)
         return results
     results = fresh(out, device) if op.is_fresh else _on_its_device(op, inputs, args, out, device)
     if op.facts.scratch:
@@ -359,7 +359,7 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     large = could_fill(args, gpu.memory)
     if machine.values:
         if large:
-            gpu.memory.expect_all(forecast(func, args, named))
+            gpu.memory.check_all_fit(forecast(func, args, named))
         try:
             out = draw(op, args, named, gpu) if op.random else op.call(*args, **named)
         except NotImplementedError as error:
@@ -368,7 +368,7 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out = shape_only.infer_outputs(op, args, named)
         known_values.follow(op, args, named, out)
         if large:
-            gpu.memory.expect_all([bytes_of(result) for result in tensors_of(out)])
+            gpu.memory.check_all_fit([bytes_of(result) for result in tensors_of(out)])
     if op.is_kernel:
         if machine.capture is not None:
             out = graph_replay.capture_operator(machine, gpu, op, (), (args, named), out)
@@ -379,5 +379,5 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         gpu.memory.of_thread.writer = None
     made = wrap(out, [], gpu.device)
     if op.is_kernel and machine.capture is not None:
-        execution.races.captured(machine, gpu, op, (), (args, named), made)
+        execution.races.record_captured_operator(machine, gpu, op, (), (args, named), made)
     return made

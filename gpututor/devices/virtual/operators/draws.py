@@ -65,7 +65,7 @@ class RandomState:
         return self.offset
 
     def jump(self, offset: int) -> None:
-        """Draw on from an offset. Raises `NotImplementedError` for one that was never read."""
+        """Continue drawing from an offset. Raises `NotImplementedError` for an offset that was never read."""
         if offset % _PER_CALL:
             raise RuntimeError("offset must be a multiple of 4")  # CUDAGeneratorImpl.cpp
         if offset == self.offset:

@@ -148,7 +148,7 @@ def in_cudas_name(error: Exception, op: Operator) -> Exception:
         return error
     if op.cuda_kernel is not None:
         return op.cuda_kernel.refusal(op, match["dtype"])
-    # Most kernels are called alike: mse_cpu and mse_cuda.
+    # Most kernels have the same name except for the device: mse_cpu and mse_cuda.
     kernel = match["kernel"].replace("_cpu", "_cuda")
     return NotImplementedError(f"\"{kernel}\" not implemented for '{match['dtype']}'")
 

@@ -1,7 +1,7 @@
 """The values of a CUDA graph: each captured operator is computed again, into the tensors that it returned then.
 
 CUDA runs nothing during a capture. Here operators are computed, as later operators need their outputs. At the end,
-earlier tensors that they wrote to are restored, and new ones hold nonsense until the first replay.
+earlier tensors that they wrote to are restored, and new tensors have undefined values until the first replay.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _COPIES = ("aten::copy_", "aten::_to_copy")
 def _capture(machine: VirtualMachine, gpu: VirtualGpu) -> GraphCapture | None:
     """Return the capture that takes this thread's work on `gpu`, or None. Raises CUDA's error if it has failed."""
     capture = machine.capture
-    if capture is None or not capture.takes(gpu.index, machine.stream_of(gpu)):
+    if capture is None or not capture.includes(gpu.index, machine.stream_of(gpu)):
         return None
     capture.check()
     return capture
 
 
 def save_before(machine: VirtualMachine, gpu: VirtualGpu, op: Operator, args: Sequence[Any], kwargs: Any) -> None:
-    """Save what an operator is about to write to, for the end of the capture."""
+    """Save the tensors that an operator is about to write to, to restore them at the end of the capture."""
     capture = _capture(machine, gpu)
     if capture is not None:
         undeclared = (args[place] for place in op.facts.writes if place < len(args))

@@ -30,7 +30,7 @@ _CONSTANTS = frozenset({
 
 
 def values_of(host: Tensor) -> Tensor | None:
-    """Return the CPU tensor with the values of one without, sharing memory with its other views; None if unknown."""
+    """Return a CPU tensor with the values of `host`, which shares memory with other views; None if unknown."""
     if host.numel() > LIMIT or host.layout is not torch.strided:
         return None
     if not host.is_meta:
@@ -60,13 +60,15 @@ def forget(host: Any) -> None:
             delattr(storage, _SHADOW)
 
 
-def copied(target: Tensor, source: Tensor) -> None:
+def remember_copy(target: Tensor, source: Tensor) -> None:
+    """Give a new tensor the values of `source`, if they are known."""
     values = values_of(source)
     if values is not None and active_machine().capture is None:
         remember(target, values)
 
 
-def overwritten(target: Tensor, source: Tensor) -> None:
+def follow_copy(target: Tensor, source: Tensor) -> None:
+    """Update the values of `target` after a copy in place; forget them if the values of `source` are unknown."""
     known, values = values_of(target), values_of(source)
     if known is None or values is None or active_machine().capture is not None:
         forget(target)

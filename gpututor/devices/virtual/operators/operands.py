@@ -172,7 +172,7 @@ def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
 def _wrapper_name(op: Operator, kernel: str, tensors: list[tuple[str, torch.Tensor]], of_operator: bool) -> str | None:
     """Return the name that PyTorch's generator gives the C++ function that compares devices, or None.
 
-    A structured kernel's name ends with its overload's, another's begins with it
+    The function of a structured kernel ends with the name of the overload; other functions begin with it
     (torchgen/dest/register_dispatch_key.py).
     """
     overload = op.func._overloadname if of_operator else ""

@@ -140,7 +140,7 @@ def _backward(
 
 
 def _arranged(gradients: list[Tensor], cx: Tensor | None, mask: list[bool]) -> tuple[Any, ...]:
-    """Return the gradients that `mask` asks for, of input, states and weights."""
+    """Return the gradients of input, states and weights that `mask` selects."""
     states = 2 if cx is None else 3
     heads = [*gradients[:states], *([None] if cx is None else [])]
     return (*(head if wanted else None for head, wanted in zip(heads, mask, strict=False)), gradients[states:])

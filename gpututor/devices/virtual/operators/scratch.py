@@ -1,4 +1,4 @@
-"""Scratch memory: what CUDA's function of an operator takes from the caching allocator until it returns.
+"""Scratch memory that an operator's CUDA function takes from the caching allocator until it returns.
 
 `operators.toml` lists the blocks of an operator by the fact `scratch`. A block is a number of bytes, or the size of an
 argument or a result, maybe several times:
@@ -13,7 +13,7 @@ argument or a result, maybe several times:
     scalar0       a number, unless the loss is not reduced: the result keeps the memory of all losses
     converted0    the argument in the dtype of the result, if that is another
     selected1     an int64 for each dimension of a mask, and each element that it selects
-    search1       what looking for a mask's elements takes besides, less the result, which is not there yet
+    search1       CUB's own memory while it finds a mask's elements, less the result, which is allocated later
     summed1       the indices of a put that accumulates, as CUDA sorts them
     sorted0       the buffers of CUB's sort, if the sorted dimension is long
 
@@ -43,7 +43,7 @@ _SORTED_IN_PLACE = 4096
 
 
 def take(memory: CachingAllocator, blocks: tuple[str, ...], call: Call) -> None:
-    """Take the scratch memory of a call and give it back."""
+    """Allocate the scratch memory of a call and free it."""
     held = [Allocation(memory, size) for block in blocks for size in _sizes(block, call)]
     del held
 

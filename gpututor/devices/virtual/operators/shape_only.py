@@ -29,7 +29,7 @@ aten = torch.ops.aten
 ShapeRule = Callable[[Operator, list[Any], dict[str, Any]], Any]
 """Returns an operator's results without values, given its arguments without values."""
 _REFUSALS = (NotImplementedError, RuntimeError, TypeError)
-_NUMBER = "To print it, print the tensor: shape and device are shown. Else leave it out, or run with values."
+_NUMBER = "To see shape and device, print the tensor itself. Otherwise leave the call out, or run with values."
 _KNOWN = "_known_number"
 _SMALL = 16 << 20
 """Bytes of arguments up to which an operator that failed is tried on the CPU."""
@@ -151,7 +151,7 @@ def _wide(given: dict[str, Any]) -> torch.dtype:
 
 
 def _batch_norm(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
-    """Save statistics for the backward pass, on CUDA not only in training (Normalization.cu)."""
+    """Return statistics for the backward pass, which CUDA saves in evaluation too (Normalization.cu)."""
     given = _given(op, args, named)
     out, *rest = op.call(*args, **named)
     dtype = _wide(given)
@@ -247,14 +247,14 @@ CPU_SHAPE_RULES: dict[Any, ShapeRule] = {
 def _refusing(rule: Rule) -> Rule:
     def guarded(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not active_machine().values:
-            raise cuda_errors.unsupported(f"{func._schema.name} without values", "Size one process by itself.")
+            raise cuda_errors.unsupported(f"{func._schema.name} without values", "Run a single process.")
         return rule(func, args, kwargs)
 
     return guarded
 
 
 def guarded(rules: dict[Any, Rule]) -> dict[Any, Rule]:
-    """Return the rules of operators that carry values between processes, guarded: without values they refuse."""
+    """Return the rules of collectives, which raise an error on a machine without values."""
     return {operator: _refusing(rule) for operator, rule in rules.items()}
 
 

@@ -84,7 +84,7 @@ def copy_sparse(func: Any, source: torch.device, host: Tensor, target: torch.dev
     """Copy a sparse tensor to another device or dtype: each part crosses by itself, as on CUDA."""
     non_blocking = bool(options.pop("non_blocking", False))
     if target.type == "cuda":
-        active_machine().gpus[target.index].memory.expect(sparse_bytes(host))
+        active_machine().gpus[target.index].memory.check_fits(sparse_bytes(host))
     out = func(host, **options, device=CPU)
     for before, after in zip(parts_of(host), parts_of(out), strict=True):
         record_copy(

@@ -57,12 +57,12 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return copy_sparse(func, source, host, target, {**options, "non_blocking": non_blocking})
     machine = active_machine()
     if target.type == "cuda":
-        machine.gpus[target.index].memory.expect(host.numel() * dtype.itemsize)
+        machine.gpus[target.index].memory.check_fits(host.numel() * dtype.itemsize)
     elif host.is_meta:
         host = _known(func, host)
     out = func(host, **options, device=CPU if target.type == "cpu" else machine.host_device)
     if out.is_meta:
-        known_values.copied(out, host)
+        known_values.remember_copy(out, host)
     if source.type == "cuda" and dtype in _SATURATING and host.dtype.is_floating_point and machine.values:
         _saturate(host, out)
     if target.type == "cpu" and non_blocking:
@@ -82,7 +82,7 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     )
     moved_to = out if target.type == "cpu" else None
     if source.type == "cpu" and target.type == "cuda":
-        copies.brought(active_machine(), host, target.index, access)
+        copies.record_upload(active_machine(), host, target.index, access)
     races.record_copy(active_machine(), access, args[0], moved_to, asynchronous=non_blocking)
     return VirtualTensor(out, target) if target.type == "cuda" else out
 
@@ -101,7 +101,7 @@ def _saturate(source: torch.Tensor, target: torch.Tensor) -> None:
 
 
 _EXACT = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
-"""The dtype in which C++ keeps a number of Python."""
+"""The dtype that C++ gives to a Python number."""
 
 
 def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -117,7 +117,7 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         save_before_copy(active_machine(), (source, target), target_host)
     func(target_host, source_host)
     if target_host.is_meta:
-        known_values.overwritten(target_host, source_host)
+        known_values.follow_copy(target_host, source_host)
     if active_machine().capture is not None:
         keep_copy(active_machine(), (source, target), target_host, source_host)
     if target_host.layout is not torch.strided:
@@ -158,7 +158,7 @@ def _reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             count *= length
         memory = active_machine().gpus[tensor._device.index].memory
         memory.of_thread.writer = None
-        memory.expect(max(0, count * tensor.element_size() - size_before))
+        memory.check_fits(max(0, count * tensor.element_size() - size_before))
     func(*[inputs.unwrap(value, op, position) for position, value in enumerate(args)], **kwargs)
     follow_host(tensor)
     return tensor
@@ -195,7 +195,7 @@ def _lazy_view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
     if tensor._layout is not torch.strided:
         raise cuda_errors.unsupported(f"torch.{func.overloadpacket.__name__} of a sparse tensor")
-    bits.expect()
+    bits.respect()
     return VirtualTensor(func(tensor._host), tensor._device, tensor._block)
 
 

@@ -176,7 +176,7 @@ ACCELERATOR: tuple[Patch, ...] = (
     ),
     *patch_all(
         "torch",
-        "a virtual GPU's are on its clock; C++ would make the CPU's",
+        "streams and events of a virtual GPU are on its clock; C++ would make the CPU's",
         Stream=streams.Stream,
         Event=streams.Event,
     ),
@@ -187,7 +187,7 @@ ACCELERATOR: tuple[Patch, ...] = (
     ),
     *patch_all(
         "torch.autograd.profiler.profile",
-        "torch.profiler is built on it: with CUDA it becomes another class, of which C++ sees the CPU's work alone",
+        "torch.profiler is built on it: with CUDA its object gets another class, and C++ profiles the CPU only",
         __init__=profile.init,
     ),
     *patch_all("torch.autograd.profiler.emit_nvtx", "no other profiler listens", __enter__=profile.emit_nvtx),
@@ -227,7 +227,7 @@ ACCELERATOR: tuple[Patch, ...] = (
 MEMORY: tuple[Patch, ...] = (
     *patch_all(
         ("torch.cuda", "torch.cuda.memory"),
-        "called often: without the detour through all figures",
+        "called often: torch's own functions collect all figures for one",
         memory_allocated=memory.memory_allocated,
         max_memory_allocated=memory.max_memory_allocated,
         memory_reserved=memory.memory_reserved,

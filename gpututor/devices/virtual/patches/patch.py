@@ -33,7 +33,7 @@ class Patch:
         owner: Any = sys.modules.get(self.owner)
         if owner is None:
             package, *parts = self.owner.split(".")
-            with options.lookups_in_words():
+            with options.explain_missing_names():
                 owner = reduce(getattr, parts, sys.modules[package])
         return owner
 
@@ -51,7 +51,7 @@ _ABSENT = object()
 def apply_patches(table: Sequence[Patch]) -> Iterator[None]:
     """Apply every patch of `table`, and change torch's list of storage loaders, inside the block."""
     loader = (serialization.PRIORITY, serialization.location_of, serialization.place)
-    with original_of(table):
+    with patched(table):
         try:
             torch_private.storage_loaders.insert(0, loader)
             torch_private.set_only_lift_cpu_tensors(True)
@@ -63,7 +63,8 @@ def apply_patches(table: Sequence[Patch]) -> Iterator[None]:
 
 
 @contextmanager
-def original_of(table: Sequence[Patch]) -> Iterator[None]:
+def patched(table: Sequence[Patch]) -> Iterator[None]:
+    """Replace the names of `table` inside the block."""
     undo: list[tuple[Any, str, Any]] = []
     try:
         for patch in table:

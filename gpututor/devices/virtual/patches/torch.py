@@ -143,7 +143,9 @@ DISTRIBUTED: tuple[Patch, ...] = (
         _nccl_version_suffix=lambda: b"",
     ),
     *patch_all(
-        "torch.cuda.nccl", "its functions are unsupported, so torch adds by itself", is_available=lambda tensors: False
+        "torch.cuda.nccl",
+        "its functions are unsupported: without them, torch adds the tensors itself",
+        is_available=lambda tensors: False,
     ),
     *patch_all(
         "torch.nn.parallel._functions",
@@ -213,7 +215,7 @@ SAVING: tuple[Patch, ...] = (
 
 
 TENSORS: tuple[Patch, ...] = (
-    *patch_all(("torch", "torch.utils.dlpack"), "C++ would speak of meta", to_dlpack=dlpack.to_dlpack),
+    *patch_all(("torch", "torch.utils.dlpack"), "C++ would export the device as meta", to_dlpack=dlpack.to_dlpack),
     *patch_all(
         "torch._C",
         "the same by the names that reach C++; torch.from_dlpack calls the last",
@@ -236,7 +238,7 @@ TENSORS: tuple[Patch, ...] = (
     *patch_all("torch.Tensor", "C++ does not know the storage of a virtual tensor", set_=special.set_on_host),
     *patch_all(
         "torch.TypedStorage",
-        "a copy on a virtual GPU has its storage",
+        "the copy of a storage may be on a virtual GPU",
         _new_wrapped_storage=storage.new_wrapped_storage,
     ),
     *patch_all("torch", "the storage of a virtual tensor is a storage too", is_storage=storage.is_storage),

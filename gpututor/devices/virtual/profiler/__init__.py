@@ -1,1 +1,1 @@
-"""`torch.profiler` with CUDA: torch's own profiler sees the operators, the virtual clock says when and how long."""
+"""`torch.profiler` with CUDA: torch's own profiler sees the operators, the virtual clock times their work."""

@@ -31,7 +31,7 @@ def save(path: str, results: Any, tree: Tree, machine: VirtualMachine, *, with_c
 
 
 def _heading(text: str) -> Json:
-    """Return the entries before the events, one a line; Kineto escapes nothing in keys, so some may be no JSON."""
+    """Return the entries before the events, one a line, without lines that are not JSON: Kineto escapes no keys."""
     entries: Json = {}
     for line in text.partition('"traceEvents"')[0].splitlines():
         try:

@@ -25,7 +25,7 @@ _real_timeline: Any = torch.profiler.profile.export_memory_timeline
 
 
 class CudaProfile(_OldProfiler):  # type: ignore[misc]
-    """A `torch.autograd.profiler.profile` with CUDA. It stays one after its machine is switched off."""
+    """A `torch.autograd.profiler.profile` with CUDA. It keeps its results after its machine is switched off."""
 
     _function_events: Any
     _old_function_events: Any
@@ -41,7 +41,7 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
         """Wait for the GPU, as on CUDA."""
         session = self._session
         if session is None or not session.is_running:
-            return False  # it ended with its machine, or another one took over
+            return False  # the profile ended with its machine, or a later profile replaced it
         try:
             return super().__exit__(*exception)
         finally:
@@ -115,7 +115,7 @@ def init(
 
 
 def export_memory_timeline(self: Any, *args: Any, **options: Any) -> Any:
-    """Refuse a picture of memory, for which torch needs each block of the GPU."""
+    """Reject plots of memory over time: torch would show the memory of the values."""
     if self.use_device == "cuda" and active_machine().gpus:
         advice = "Use torch.cuda.memory._record_memory_history() and _dump_snapshot(), as PyTorch itself recommends."
         raise cuda_errors.unsupported("torch.profiler.profile.export_memory_timeline", advice)

@@ -99,14 +99,14 @@ class _Tap(Trace):
     __slots__ = ("_session",)
 
     def __init__(self, trace: Trace, session: Session) -> None:
-        # The same events: who holds the trace itself sees what is written here, and nothing is copied afterwards.
+        # Shares the attributes of the trace, so events go straight into the trace, and nothing is copied afterwards.
         self.__dict__ = trace.__dict__
         self._session = session
 
     def add(self, kind: Kind, name: str, device: str, **details: Any) -> int:
         index = super().add(kind, name, device, **details)
         if index < 0:
-            index = self._session.beyond()
+            index = self._session.number_beyond_limit()
         self._session.add(index, kind, name, device, details)
         return index
 
@@ -143,7 +143,7 @@ class Session:
     def start(self) -> None:
         """Observe the machine's recorder, which records meanwhile even if it was off."""
         if _Current.session is not None:
-            _Current.session.stop()  # torch, too, lets the later one have all that follows
+            _Current.session.stop()  # as in torch, the later profile gets all later events
         for gpu in self.machine.gpus:
             gpu.memory.settle()  # what was freed before is not counted as freed now
         recorder = self.machine.recorder
@@ -192,8 +192,8 @@ class Session:
         if span in self._here.open:
             self._here.open.remove(span)
 
-    def beyond(self) -> int:
-        """Return a number for an event that a full trace had no room for: its times still matter here."""
+    def number_beyond_limit(self) -> int:
+        """Return a number for an event beyond the trace's limit, whose times are still needed here."""
         return next(self._beyond)
 
     def _slept(self, nanoseconds: int) -> None:
@@ -215,7 +215,7 @@ class Session:
         if kind is Kind.COLLECTIVE:
             self.has_collectives = True
         if kind is Kind.FREE:
-            # Counted later than it happened, and in the middle of anything.
+            # Recorded later than it happened, possibly in the middle of another operator.
             self.frees.append(row)
             return
         if kind is Kind.HAZARD or kind is Kind.RANGE:
@@ -271,7 +271,7 @@ DEFAULT_STREAM = 7
 GRAPH_LAUNCH = "cudaGraphLaunch"
 
 
-def of_device_work(row: Row, span: Span | None, spec: GpuSpec) -> str:
+def device_work_name(row: Row, span: Span | None, spec: GpuSpec) -> str:
     """Return the name of a kernel or copy on the device. A kernel's name is its operator's."""
     if row.kind is Kind.TRANSFER:
         if row.source != "cpu" and row.target != "cpu":
@@ -286,7 +286,7 @@ def of_device_work(row: Row, span: Span | None, spec: GpuSpec) -> str:
 
 
 def _is_pinned(row: Row, spec: GpuSpec) -> bool:
-    """Return True if the host's side is page-locked: only then the host continues at once, or the copy is that fast."""
+    """Return True if the host's memory is page-locked, inferred from a host that did not wait, or the copy's speed."""
     if row.asynchronous:
         return True
     way: links.Direction = "h2d" if row.source == "cpu" else "d2h"
@@ -300,7 +300,7 @@ def is_copy(name: str) -> bool:
     return name.startswith("Memcpy")
 
 
-def of_call(row: Row, name: str) -> str:
+def runtime_call_name(row: Row, name: str) -> str:
     """Return the call of the CUDA runtime that started or awaited the work with that `name` on the device."""
     if row.kind is Kind.SYNCHRONISE:
         if row.name in ("torch.cuda.synchronize", "torch.accelerator.synchronize"):

@@ -1,9 +1,9 @@
 """The tree of operators: calls nested by time and thread.
 
-Torch saw each operator twice: as the program called it, and as the CPU computes it, inside of a marker. The second only
-makes the values and is no part of a GPU's work, so it is left out, except for views, which CUDA makes by the same
-steps. An operator that torch saw without a marker of its own (`aten::linear`, a step of the backward pass) lasts from
-the first marker in it to the last.
+Torch's profiler sees each operator twice: when the program calls it, and when the CPU computes its values inside a
+marker. The second event is not work of a GPU. It is left out, except for views, which CUDA makes by the same steps. An
+operator without a marker of its own (`aten::linear`, a step of the backward pass) lasts from the first marker in it to
+the last.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Call:
 
 
 def calls_of(rows: Sequence[Row], span: Span | None, machine: VirtualMachine, end: int) -> list[Call]:
-    """Return the calls of an operator's events, which was done at `end`; without a `span`, of a single event."""
+    """Return the runtime calls of an operator that ended at `end`, by its events; without `span`, of a single event."""
     calls: list[Call] = []
     for place, row in enumerate(rows):
         if row.kind is Kind.SYNCHRONISE:
-            calls.append(Call(session.of_call(row, ""), row.start, row.end))
+            calls.append(Call(session.runtime_call_name(row, ""), row.start, row.end))
         elif row.kind in _ON_DEVICE and row.device != "cpu":
             after = rows[place + 1] if place + 1 < len(rows) else None
             until = end if after is None else after.start if after.kind is Kind.SYNCHRONISE else after.recorded
@@ -51,8 +51,8 @@ def calls_of(rows: Sequence[Row], span: Span | None, machine: VirtualMachine, en
 
 def _launch(row: Row, span: Span | None, machine: VirtualMachine, until: int, *, waits_later: bool) -> list[Call]:
     gpu = machine.gpus[int(row.device.removeprefix("cuda:"))]
-    work = session.of_device_work(row, span, gpu.spec)
-    name = session.of_call(row, work)
+    work = session.device_work_name(row, span, gpu.spec)
+    name = session.runtime_call_name(row, work)
     if span is None and row.launched == row.recorded:
         # The launch of a whole graph has been paid for.
         return [Call(session.GRAPH_LAUNCH, row.launched - gpu.launch_ns, row.launched, work, row, gpu.index)]
@@ -165,7 +165,7 @@ class Tree:
         return _with(node, self._visible(seen.children, thread, within=False, as_is=as_is))
 
     def _piece(self, marker: Seen, span: Span, thread: int) -> Node:
-        """Return what the machine did for one operator."""
+        """Return the machine's work for one operator."""
         node = Node(span.name, "piece", thread, begin=span.begin, end=span.end)
         inner = marker.children
         if span.is_view and len(inner) == 1 and inner[0].name == span.name:

@@ -176,14 +176,14 @@ def _view_of(storage: torch.UntypedStorage, host: torch.Tensor) -> torch.Tensor:
 def set_metadata(tensor: torch.Tensor, metadata: Any) -> None:
     """Replace the function that sets the conjugate and negative bits of a loaded tensor."""
     if type(tensor) is VirtualTensor:
-        bits.expect()
+        bits.respect()
         torch_private.set_metadata(tensor._host, metadata)
     torch_private.set_metadata(tensor, metadata)
 
 
 def _rebuild_pickled(host: torch.Tensor, device: str, requires_grad: bool, is_parameter: bool) -> torch.Tensor:
     if host.is_conj() or host.is_neg():
-        bits.expect()
+        bits.respect()
     tensor = _from_other_process(host, torch.device(device).index, requires_grad, is_parameter)
     record_copy_of_bytes(CPU, tensor.device, host.numel() * host.element_size(), "pickle.loads")
     return tensor
@@ -200,7 +200,7 @@ def shallow_copy(tensor: VirtualTensor) -> VirtualTensor:
 
 
 def _like(tensor: VirtualTensor, copy: VirtualTensor) -> VirtualTensor:
-    """Return the copy of a tensor as a parameter if that is one, and with gradients if that has them."""
+    """Return `copy` as a parameter if `tensor` is a parameter, with the same `requires_grad`."""
     if getattr(tensor, "_is_param", False):
         return cast(VirtualTensor, torch.nn.Parameter(copy, tensor.requires_grad))
     return cast(VirtualTensor, copy.requires_grad_(tensor.requires_grad))
@@ -224,7 +224,7 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
         if untyped._cdata not in storages:
             machine = active_machine()
             gpu = machine.home(tensor._device)
-            gpu.memory.expect(untyped.nbytes())
+            gpu.memory.check_fits(untyped.nbytes())
             gpu.memory.of_thread.writer = None
             block = Allocation(gpu.memory, untyped.nbytes())
             storages[untyped._cdata] = VirtualStorage(untyped.clone(), block, tensor._device)

@@ -127,7 +127,7 @@ class VirtualStorage(torch.UntypedStorage):
         memory = active_machine().home(self.device).memory
         before = self.nbytes()
         if size > before:
-            memory.expect(size)
+            memory.check_fits(size)
         memory.of_thread.writer = None
         if size != before:
             self._block.resize(size)
@@ -188,7 +188,7 @@ def _check_values(what: str) -> None:
 
 
 def _copy(source: Any, target: torch.UntypedStorage, target_host: torch.UntypedStorage) -> None:
-    """Copy the bytes of a storage to one of the same size, of which one or both are on a virtual GPU."""
+    """Copy the bytes of a storage to a storage of the same size; at least one is on a virtual GPU."""
     if source.device.type == "meta":
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     if source.nbytes() != target.nbytes():
@@ -252,7 +252,7 @@ def storage_on(device: torch.device, host: torch.UntypedStorage, source: torch.d
 def _unpickled(values: bytes, device: str) -> VirtualStorage:
     with torch_private.host_only():
         host = torch.UntypedStorage(0)
-        if values:  # an empty buffer is refused
+        if values:  # `frombuffer` rejects an empty buffer
             host = torch.frombuffer(bytearray(values), dtype=torch.uint8).untyped_storage()
     return storage_on(gpu_device(torch.device(device)), host, CPU, "pickle.loads")
 

@@ -31,7 +31,7 @@ _wanted = _Wanted()
 
 
 class VirtualSubclass(VirtualTensor):  # type: ignore[metaclass]
-    """Base of the classes of tensors on a device that belong to the user."""
+    """Base of the classes that a user's tensor classes get on a device."""
 
     users: type = torch.Tensor
     """The user's class."""
@@ -105,7 +105,7 @@ def _want(kind: type) -> Iterator[None]:
 
 
 def as_subclass(tensor: Any, users: type) -> Any:
-    """Return a view of a virtual tensor that has the user's class, followed by autograd."""
+    """Return a view of a virtual tensor that has the user's class, recorded by autograd."""
     with torch_private.no_subclass_functions(), _want(on_device_class(users)):
         return aten.alias.default(tensor)
 
@@ -117,19 +117,19 @@ def made_of(users: type, data: Any, requires_grad: bool) -> Any:
 
 
 def alias(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> VirtualTensor:
-    """Run `aten::alias`, of which `as_subclass` wants another class."""
+    """Run `aten::alias`; the view has the class that `as_subclass` selects, by default a plain virtual tensor."""
     (tensor,) = args
     kind, _wanted.kind = _wanted.kind, None
     return on_device(func(tensor._host), tensor._device, tensor._block, VirtualTensor if kind is None else kind)
 
 
 def plain(tensor: Any) -> VirtualTensor:
-    """Return a plain virtual tensor of the same memory, not followed by autograd."""
+    """Return a plain virtual tensor of the same memory, not recorded by autograd."""
     return on_device(tensor._host, tensor._device, tensor._block)
 
 
 def _form(tensor: VirtualTensor) -> Any:
-    """Return what an operator in place can change besides values."""
+    """Return the properties that an operator in place can change besides values."""
     return id(tensor._block), tensor.size(), tensor.stride()
 
 

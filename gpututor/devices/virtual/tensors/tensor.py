@@ -23,7 +23,7 @@ seen = False
 """True if a CPU tensor of a virtual one may have a bit; never reset."""
 
 
-def expect() -> None:
+def respect() -> None:
     """Respect bits from now on."""
     global seen
     seen = True

@@ -9,8 +9,8 @@ Three mistakes end the launch with `TritonMemoryError`. On a GPU each of them is
 - an access outside of the tensor's own elements;
 - a read of an element that nothing has written since `torch.empty`;
 - a plain store to an element that another program of the launch uses. Accesses under a lock, between a successful
-  `tl.atomic_cas` and the `tl.atomic_xchg` that releases it, may meet. So may accesses with an atomic operation after
-  the earlier and before the later: with a counter, the last program can add up what the others stored.
+  `tl.atomic_cas` and the `tl.atomic_xchg` that releases it, are allowed. So are two accesses if the first program did
+  an atomic operation after its access, and the second before: with a counter, the last program can sum all results.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PENDING_LANES = 1 << 18
 """Lanes that are counted together."""
 _BITS = 24
 """Bits of an access's code for the atomic operations that its program did before. The program is above them."""
-_MEETS: dict[AccessKind, tuple[AccessKind, ...]] = {
+_RACES_WITH: dict[AccessKind, tuple[AccessKind, ...]] = {
     "store": ("store", "load", "atomic"), "load": ("store",), "atomic": ("store",)
 }  # fmt: skip
 """Accesses of another program that race with one of each kind."""
@@ -105,7 +105,7 @@ class Region:
         return self.span <= int(np.prod(self.shape, dtype=np.int64))
 
     def own_elements(self) -> Mask:
-        """Return which elements of the span belong to the tensor."""
+        """Return True for each element of the span that belongs to the tensor."""
         own = np.zeros(self.span, dtype=bool)
         if self.span:
             # A bool has one byte: strides in elements are strides in bytes.
@@ -146,7 +146,7 @@ class Memory:
         self.regions = regions
         self.traffic = Traffic()
         self.program = 0
-        """Number of the program that runs: it tells the stores of two programs apart."""
+        """Number of the program that runs, to distinguish the stores of two programs."""
         self.grid = (1, 1, 1)
         self.locks: set[int] = set()
         """Addresses of the locks that the program holds."""
@@ -231,7 +231,7 @@ class Memory:
             raise self._error(
                 OUT_OF_BOUNDS,
                 place,
-                f"{_ACTIONS[kind]} goes to {self._element(region, address)}, and the tensor has"
+                f"{_ACTIONS[kind]} goes to {self._element(region, address)}, but the tensor has"
                 f" {_elements_of(region)}. {int(outside.sum())} of {active.size} lanes are outside",
             )
         if number not in self._dense:
@@ -351,7 +351,7 @@ class Memory:
         new = np.flatnonzero(first[cells] < 0)[::-1]
         first[cells[new]] = codes[new]
         last[cells] = codes
-        for other in _MEETS[kind]:
+        for other in _RACES_WITH[kind]:
             for users in storage.users.get(other, ()):
                 theirs = users[cells]
                 wrong = (theirs >= 0) & (theirs >> _BITS != codes >> _BITS) & ~self._in_order(codes, theirs)
@@ -369,7 +369,7 @@ class Memory:
                     )
 
     def _in_order(self, codes: Codes, others: Codes) -> Mask:
-        """Return the pairs with an atomic operation after the earlier access and one before the later access."""
+        """Return True for pairs of accesses with an atomic operation after the earlier and one before the later."""
         if self._atomics is None:
             return np.zeros(codes.size, dtype=bool)
         # Programs run here in the order of their numbers.

@@ -36,7 +36,7 @@ def narrow(values: Any) -> Any:
 
 
 def _like(values: Any, pointers: Any) -> Any:
-    """Return values with the shape of the pointers, in memory of their own order."""
+    """Return values with the shape of the pointers, contiguous in memory."""
     if values.shape != pointers.shape:
         values = np.broadcast_to(values, pointers.shape)
     return np.ascontiguousarray(values)
@@ -213,7 +213,7 @@ _shapes: dict[tuple[int, ...], tuple[Any, Any]] = {}
 
 
 def tensor_init(self: Any, handle: Any, type: Any) -> None:
-    """Do what `tl.tensor.__init__` does; the constants of a shape are made once."""
+    """Replace `tl.tensor.__init__`; the constants of each shape are made once."""
     self.handle = handle
     self.type = type
     self.dtype = type.scalar

@@ -56,6 +56,6 @@ def _check_version() -> None:
     version = str(getattr(sys.modules["triton"], "__version__", "0"))
     if not TRITON.works_in(version):
         raise PackageNotSupported(
-            f"The virtual GPU runs kernels of Triton {TRITON.versions}, and this is Triton {version}.",
+            f"The virtual GPU runs kernels of Triton {TRITON.versions}, but this is Triton {version}.",
             f"Run `{install_command('triton')}`.",
         )

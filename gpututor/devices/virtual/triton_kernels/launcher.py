@@ -43,7 +43,7 @@ from gpututor.trace.events import compute_dtype
 DEADLINE_S = 60.0
 """Processor seconds that the programs of one launch may take."""
 _TURNS = 256
-"""Turns of loops between two looks at the time."""
+"""Turns of loops between two checks of the deadline."""
 Grid = tuple[int, int, int]
 _MOST_IN_GRID = (2**31 - 1, 65535, 65535)
 
@@ -102,7 +102,7 @@ _tunes: ContextVar[bool] = ContextVar("_tunes", default=False)
 
 
 def _bench(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Time a configuration for `triton.autotune`: its launches have no traffic that checks would judge."""
+    """Time a configuration for `triton.autotune`, without recording the traffic of its launches for checks."""
     token = _tunes.set(True)
     try:
         return triton_private.bench_configuration(self, *args, **kwargs)
@@ -252,7 +252,7 @@ class _Arguments:
         home = machine.home(tensor._device)
         if home is not self._gpu:
             raise RuntimeError(
-                f"Triton Error [CUDA]: an illegal memory access was encountered: {name} is on {home.name}, and the"
+                f"Triton Error [CUDA]: an illegal memory access was encountered: {name} is on {home.name}, but the"
                 f" kernel runs on {self._gpu.name}. Call it inside `with torch.cuda.device({home.index}):`."
             )
         if dtype is None:
@@ -291,7 +291,7 @@ def _interpret(kernel: Any, values: dict[str, Any], memory: Memory, grid: Grid, 
     with ExitStack() as stack:
         stack.enter_context(triton_private.language.interpreted(building.reduce_with, building.tensor_init))
         if builder.file:
-            raise RuntimeError("A Triton kernel cannot launch another one.")
+            raise RuntimeError("A Triton kernel cannot launch another kernel.")
         stack.enter_context(np.errstate(all="ignore"))
         builder.memory, builder.counts, builder.file = memory, counts, kernel.fn.__code__.co_filename
         builder.is_trial = trial
@@ -345,7 +345,7 @@ def _launch(machine: VirtualMachine, gpu: VirtualGpu, call: _Bound, grid: Grid) 
     if 0 in grid:
         return
     stream, capture = machine.stream_of(gpu), machine.capture
-    if capture is not None and not capture.takes(gpu.index, stream):
+    if capture is not None and not capture.includes(gpu.index, stream):
         capture = None
     arguments = _Arguments(gpu, call)
     if capture is not None:
@@ -379,7 +379,7 @@ def _launch(machine: VirtualMachine, gpu: VirtualGpu, call: _Bound, grid: Grid) 
     task = execution.launch.launch(machine, gpu, stream, call.name, work.least_bytes, cost, place)
     if not _tunes.get():
         machine.recorder.trace.set_traffic(task.row, work.requested_bytes, 32 * work.sectors, work.programs)
-    execution.races.of_kernel(machine, task, read, written)
+    execution.races.record_custom_kernel(machine, task, read, written)
     for region in arguments.regions:
         _remember_unwritten(region.tensor._block, region.storage.unwritten, region.storage.cell)
 
@@ -402,7 +402,7 @@ _partly: weakref.WeakKeyDictionary[Allocation, tuple[Task, int, Mask]] = weakref
 
 
 def _unwritten_cells(block: Allocation, cell: int) -> Mask | None:
-    """Return True for each cell that nothing has written; None if something else than a Triton kernel wrote."""
+    """Return True for each unwritten cell; None if anything other than a Triton kernel has written."""
     if block.written is None:
         return np.ones(-(-block.size_bytes // cell) + 1, dtype=bool)
     known = _partly.get(block)

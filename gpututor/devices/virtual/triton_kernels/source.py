@@ -1,7 +1,7 @@
 """Kernels as Python functions that can be interpreted.
 
-A kernel's source is compiled again, with its own file and lines: each assigned value becomes a Triton tensor, as
-Triton's compiler makes one, and each turn of a loop counts, so that a kernel that never ends meets its deadline.
+A kernel's source is compiled again, with its own file and lines: each assigned value becomes a Triton tensor, as in
+Triton's compiler, and each turn of a loop counts, so that the deadline stops a kernel that never ends.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _compile(fn: FunctionType, to_tensor: Callable[[Any], Any], turn: Callable[[
     arguments.defaults, arguments.kw_defaults = [], [None] * len(arguments.kwonlyargs)
     _Interpretable().visit(definition)
     free = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
-    # A function around it has the names that are not the module's.
+    # An outer function provides the names that are not in the module.
     given = {_TENSOR: to_tensor, _TURN: turn, **{name: cell.cell_contents for name, cell in free.items()}}
     outer = ast.FunctionDef(
         "__around",

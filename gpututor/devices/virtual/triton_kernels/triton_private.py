@@ -140,7 +140,7 @@ def _block_type(kind: Any, shape: Any) -> Any:
 
 
 class _Semantic(TritonSemantic):  # type: ignore[misc]
-    """Triton's rules of types and shapes, with a short way for the usual pairs of operands."""
+    """Triton's rules of types and shapes, with a fast path for the usual pairs of operands."""
 
     def broadcast_impl_value(self, lhs: Any, rhs: Any) -> Any:
         left, right = lhs.type, rhs.type
@@ -229,7 +229,7 @@ def _put(owner: Any, name: str, value: Any) -> None:
 
 
 class _FunctionWithGlobals:
-    """Something with a function's `__globals__`."""
+    """Object with a function's `__globals__`, for `_patch_lang`."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         self.__globals__ = names

@@ -145,8 +145,8 @@ def _ones() -> torch.Tensor:
         (lambda: _ones().untyped_storage()._share_cuda_(), "UntypedStorage._share_cuda_"),
         (lambda: torch.nested.nested_tensor([_ones()]), "torch.nested.nested_tensor"),
         (lambda: torch.quantize_per_tensor(_ones(), 1.0, 0, torch.qint8), "quantised"),
-        (lambda: torch.cuda.ExternalStream(1), "ExternalStream. Streams of other libraries are not there"),
-        (lambda: torch.cuda.cudart(), "cudart. It gives a handle for CUDA's own libraries"),
+        (lambda: torch.cuda.ExternalStream(1), "ExternalStream. Other libraries have no streams here"),
+        (lambda: torch.cuda.cudart(), "cudart. It returns a handle for CUDA's own libraries"),
         (lambda: torch.cuda.tunable.enable(), "enable. No kernels are chosen here"),
         (
             lambda: torch.cuda.CUDAPluggableAllocator("a.so", "a", "b"),

@@ -23,7 +23,7 @@ from torch.utils import benchmark
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.clock.machine_clock import READING
-from gpututor.devices.virtual.session import virtual_gpu_or_another
+from gpututor.devices.virtual.session import replaceable_virtual_gpu
 from gpututor.trace.events import Kind
 from tests.support.parameters import mostly_long
 from tests.support.virtual_gpus import printed
@@ -165,12 +165,12 @@ def test_real_time_leaves_the_time_module_unchanged() -> None:
 
 def test_a_nested_machine_uses_its_own_clock() -> None:
     real = time.sleep
-    with virtual_gpu_or_another(0) as session:
+    with replaceable_virtual_gpu(0) as session:
         assert time.sleep is real
         with virtual_gpu(0) as machine:
             time.sleep(5)
             assert (machine.clock.host.now, session.clock.host.now) == (5 * S, 0)
-            with virtual_gpu_or_another(0) as test:
+            with replaceable_virtual_gpu(0) as test:
                 time.sleep(0)
                 assert time.sleep is not real
                 assert test.clock.host.now == 0

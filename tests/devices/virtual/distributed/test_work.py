@@ -84,7 +84,7 @@ def _reduce_functionally() -> Any:
 def test_gloo_releases_tensors_that_the_program_keeps(collective: Callable[[], Any]) -> None:
     with virtual_gpu(), _group("nccl"):
         kept = collective()
-        assert communicator.wait_for_return(PATIENCE_S)
+        assert communicator.wait_for_release(PATIENCE_S)
         assert kept[0].tolist() == [1.0, 1.0]
 
 
@@ -101,11 +101,11 @@ def test_a_released_work_still_answers() -> None:
 def test_a_tensor_is_held_until_its_last_reference_is_gone() -> None:
     host = torch.ones(2)
     lent = communicator.keep_alive_until_done(host)
-    communicator.lend([lent, lent])
+    communicator.track_gloo_tensors([lent, lent])
     assert lent.data_ptr() == host.data_ptr()
-    assert not communicator.wait_for_return(0.0)
+    assert not communicator.wait_for_release(0.0)
     del lent
-    assert communicator.wait_for_return(0.0)
+    assert communicator.wait_for_release(0.0)
 
 
 LAST_WORKS = """
@@ -113,7 +113,7 @@ import atexit
 
 def report():
     from gpututor.devices.virtual.distributed import communicator as lending
-    print("out at the end:", len(lending._lent), flush=True)
+    print("out at the end:", len(lending._held_by_gloo), flush=True)
 
 atexit.register(report)
 import torch

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gpututor.devices.virtual import virtual_gpu
-from gpututor.devices.virtual.memory.settings import MIB, parsed
+from gpututor.devices.virtual.memory.settings import MIB, parse_settings
 
 SIZE = 84 * MIB
 """Bytes whose roundings PyTorch's own test of the settings uses."""
@@ -26,7 +26,7 @@ SIZE = 84 * MIB
     ],
 )
 def test_sizes_are_rounded_up_to_the_divisions(text: str, taken: int) -> None:
-    assert parsed(text).rounded(SIZE) == taken
+    assert parse_settings(text).rounded(SIZE) == taken
 
 
 @pytest.mark.parametrize(

@@ -349,7 +349,7 @@ def test_triton_is_imported_by_the_program_only(version: str, tmp_path: Any) -> 
         assert done.stdout == "launched\n", done.stderr
     else:
         assert done.returncode == 1
-        assert "Triton 3.6 to 3.7, and this is Triton 2.1.0" in done.stderr
+        assert "Triton 3.6 to 3.7, but this is Triton 2.1.0" in done.stderr
         assert 'pip install "gpututor[triton]"' in done.stderr
 
 
