@@ -56,8 +56,8 @@ def test_names_come_before_headings_and_texts_and_the_best_are_listed() -> None:
     assert results.total > 3
     first, second, *_ = TextIndex(course).find("autocast").passages
     assert (first.where, second.where) == ("Task 7.1  Autocast", "Lesson 7  Precision › Autocast")
-    for words, place in (("compile", "Task 9.2  Compile"), ("9.2", "Task 9.2  Compile"), ("events", "Task 4.2  Events")):
-        assert TextIndex(course).find(words).passages[0].where == place
+    for words in ("compile", "9.2"):
+        assert TextIndex(course).find(words).passages[0].where == "Task 9.2  Compile"
     results = TextIndex(course).find("e")
     assert results.total > MOST_RESULTS == len(results.passages)
 
