@@ -93,7 +93,7 @@ checks = [
     structure(
         reference,
         why="An optimizer has a state only for parameters of its own model, and only after its first step.",
-        advice="Give the optimizer the parameters of the model that you train. For each batch: zero_grad, backward, step.",
+        advice="Give the optimizer the parameters of your model. For each batch: zero_grad, backward, step.",
     ),
     placement(
         outputs="device",
