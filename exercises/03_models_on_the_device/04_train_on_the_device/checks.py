@@ -92,8 +92,8 @@ def copies(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
 checks = [
     structure(
         reference,
-        why="Without a step, an optimizer has no state; an optimizer of another model has none of this one.",
-        advice="model.parameters() of the model that you train, zero_grad, backward and step for each batch.",
+        why="An optimizer has a state only for parameters of its own model, and only after its first step.",
+        advice="Give the optimizer the parameters of your model. For each batch: zero_grad, backward, step.",
     ),
     placement(
         outputs="device",

@@ -132,7 +132,7 @@ checks = [
     parity(
         reference,
         inside=torch.bfloat16,  # float16 in each step, and the errors of all steps
-        why="A validation that differs from training's rules chooses the wrong epoch.",
+        why="If training or validation breaks these rules, the wrong epoch looks best.",
         advice="Training: train(), augmented, the epoch's rate. Validation: eval(), as they are, a mean over pictures.",
     ),
     Check(

@@ -35,7 +35,7 @@ checks = [
         0.9,
         beside="reading them one at a time",
         real_at_most=0.95,
-        why="Products as small as these cost little more than their launches: more launches take as long as waits.",
+        why="Such small products cost little more than their launches: extra launches take as long as waits do.",
         advice="Two launches for each matrix, the product and its norm, or fewer. `out[i] = …` would be a third one.",
     ),
 ]

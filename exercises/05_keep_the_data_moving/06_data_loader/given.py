@@ -17,7 +17,7 @@ LOADER = "torch.utils.data._utils.fetch"
 
 
 class Pictures(Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Pairs of a picture and its label, which are no attributes: each way to a sample leaves a mark."""
+    """Pairs of a picture and its label. They are not attributes, so every read of a sample leaves a mark."""
 
     def __init__(self, pictures: torch.Tensor, labels: torch.Tensor) -> None:
         def read(index: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -35,7 +35,7 @@ def few_batches(drawn: dict[str, Any], machine: Any) -> int:
 
 
 TOO_FAST = ("H100", "H200", "B200")
-"""GPUs on which these kernels take less time than their launches, so that they hardly meet a copy."""
+"""GPUs on which these kernels take less time than their launches, so they hardly overlap with copies."""
 
 
 def work_is_long_enough(machine: Machine) -> bool:

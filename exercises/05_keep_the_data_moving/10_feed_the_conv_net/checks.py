@@ -73,7 +73,7 @@ checks = [
         asynchronous_to_device=copies,
         to_host=0,
         bytes_to_device=lambda drawn, machine: drawn["pictures"].nbytes,
-        why="While the host waits for a copy, it launches nothing; and a byte is a quarter of a floating number.",
+        why="While the host waits for a copy, it launches nothing. And bytes take a quarter of the time of floats.",
         advice="pin_memory=True in the DataLoader, non_blocking=True at the copy, .float() after it.",
     ),
     syncs(

@@ -9,7 +9,7 @@ import torch
 MIB = 1 << 20
 
 LAYERS = 4
-"""Among which the memory of a sample is shared out."""
+"""Layers of the network: each takes an equal part of the memory of a sample."""
 
 MOST = (60, 100, 120, 37)
 """The largest batch worth trying, for each case."""

@@ -142,7 +142,7 @@ checks = [
         require=("reset_peak_memory_stats",),
         name="peak_reset",
         why="The meter shows the most since it was last reset. A higher peak of earlier work hides this step's peak.",
-        advice="Reset the meter of peaks before the forward pass: lesson 6 names the call.",
+        advice="Reset the peak before the forward pass: lesson 6 names the call.",
     ),
     Check(
         "figure",

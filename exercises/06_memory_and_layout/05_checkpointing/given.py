@@ -30,7 +30,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """The blocks with their state, and the rows, on the device; a peak of something else lies behind them."""
+    """The blocks with their state, and the rows, on the device. Earlier work has left a peak on the meter."""
     rows = drawn["rows"].to(device)
     width, wide = rows.shape[1], 4 * rows.shape[1]
     blocks = nn.ModuleList(

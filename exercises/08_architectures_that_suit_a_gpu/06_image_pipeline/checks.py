@@ -98,7 +98,7 @@ checks = [
         lambda _: "The losses carry no autograd graph",
         graph_found,
         ("structure",),
-        "A list of losses that are part of their graphs keeps something of every step alive.",
+        "A list of losses with their graphs keeps a part of every step in memory.",
         "Append loss.detach().",
     ),
     launches(

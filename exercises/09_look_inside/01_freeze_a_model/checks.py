@@ -132,7 +132,7 @@ checks = [
         to_device=two_states,
         why="Loading a program does not show that it runs. Each program has its own weights, which must be on the"
         " device.",
-        advice="Bring what torch.export.load and torch.jit.load gave to the device, and call that, not the model.",
+        advice="Move what torch.export.load and torch.jit.load returned to the device. Call that, not the model.",
         on=lambda machine: machine.virtual and machine.gpus > 0,
     ),
     launches(

@@ -20,7 +20,7 @@ ACTIVATIONS = (nn.GELU, nn.Tanh, nn.Sigmoid, nn.ReLU, nn.SiLU)
 
 
 def network(kind: str, width: int, repeats: list[int]) -> nn.Sequential:
-    """A network of one of three kinds; its weights are of no matter. `repeats` is for each of `ACTIVATIONS`."""
+    """A network of one of three kinds; its weights do not matter. `repeats` has a number for each of `ACTIVATIONS`."""
     between = [make() for make, times in zip(ACTIVATIONS, repeats, strict=True) for _ in range(times)]
     match kind:
         case "dense":

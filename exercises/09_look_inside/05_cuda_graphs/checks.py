@@ -107,7 +107,7 @@ checks = [
         0.45,
         real_at_most=0.9,
         beside="the plain loop",
-        why="The rest of the time is launches.",
+        why="A small model spends most of its time on launches, and a graph removes most of them.",
         advice="Capture once, not in each step, and keep everything but copies and replays out of the loop.",
     ),
 ]

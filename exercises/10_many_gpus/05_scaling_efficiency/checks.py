@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 
 def steps_of(rank: Call, drawn: dict[str, Any]) -> list[Step]:
-    """The steps of a rank: each begins with the product of the first layer, whose operations tell the rows."""
+    """The steps of a rank: each begins with the product of the first layer, whose FLOPs give the number of rows."""
     hidden, features = drawn["weights"]["0.weight"].shape
     every = drawn["inputs"].shape[1]
     steps: list[Step] = []

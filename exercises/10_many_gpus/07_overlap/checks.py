@@ -124,7 +124,7 @@ checks = [
         "hidden",
         lambda _: "Most of the all-reduces' time lies within the backward passes",
         after_the_backward_pass,
-        why="What is left when the backward pass ends is time in which all GPUs only wait for the link.",
+        why="While the all-reduces after the backward pass run, the GPUs only wait for the link.",
         advice="Compare the size of a bucket with that of all gradients. Only the last one has nothing to hide behind.",
         on="gpu",
     ),

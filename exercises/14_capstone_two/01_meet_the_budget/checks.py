@@ -136,7 +136,7 @@ checks = [
     ),
     memory(
         peak_ratio=0.36,
-        why="Memory that holds what is not needed any more is a smaller batch, or a larger machine.",
+        why="Wasted memory means a smaller batch, or a larger GPU.",
         advice="Look at the line that reached the peak: what is alive there, and what refers to it?",
     ).with_points(5),
     speed(

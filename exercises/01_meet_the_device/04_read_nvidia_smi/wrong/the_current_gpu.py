@@ -4,7 +4,7 @@ import torch
 
 
 def columns(line: str) -> list[str]:
-    """The parts of a line between its bars, without spaces around."""
+    """The parts of a line between its bars, without outer spaces."""
     return [part.strip() for part in line.strip("|").split("|")]
 
 
@@ -14,7 +14,7 @@ def mib(text: str) -> int:
 
 
 def read_nvidia_smi(report: str) -> dict:
-    """Figures of a report, and those of the GPUs of this machine."""
+    """Read a report, and ask for this machine's GPUs."""
     driver = cuda = ""
     gpus, processes, here = [], [], []
     for line in report.splitlines():

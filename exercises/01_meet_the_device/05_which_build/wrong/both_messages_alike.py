@@ -4,7 +4,7 @@ import torch
 
 
 def what_is_missing() -> str:
-    """Name what a CUDA build lacks, by the error of its start."""
+    """Name what a CUDA build lacks, from the error that it raises."""
     try:
         torch.cuda.init()
     except RuntimeError as error:

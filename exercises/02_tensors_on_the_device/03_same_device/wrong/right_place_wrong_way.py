@@ -1,5 +1,5 @@
 # fails: transfers
-# The result ends where it should, but the work is always done on the GPU and the large table copied.
+# The result ends where it should, but the work is always done on the GPU, and the large table is copied.
 import torch
 
 

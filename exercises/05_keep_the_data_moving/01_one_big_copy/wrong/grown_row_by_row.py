@@ -1,5 +1,5 @@
 # fails: speed
-# One copy at the end, but the batch before it is grown row by row, and all of it is copied each time.
+# One copy at the end, but the batch grows row by row on the CPU, which copies all of it each time.
 import torch
 
 

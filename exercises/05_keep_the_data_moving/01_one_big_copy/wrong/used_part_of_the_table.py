@@ -1,5 +1,5 @@
 # fails: transfers
-# One copy for everything up to the last row that is wanted, and views of it: far more bytes than needed.
+# One copy of all rows up to the last wanted row, and views of it: far more bytes than needed.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Converts in collate_fn: pinned floating numbers cross, four times the bytes.
+# Converts in collate_fn: pinned floats cross, four times the bytes.
 import torch
 from torch.utils.data import DataLoader
 

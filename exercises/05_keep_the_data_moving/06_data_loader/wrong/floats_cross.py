@@ -1,5 +1,5 @@
 # fails: transfers
-# Makes floating numbers on the host: four times the bytes cross, and they are not pinned any more.
+# Makes floats on the host: four times the bytes cross, and they are not pinned any more.
 from torch.utils.data import DataLoader
 
 

@@ -1,5 +1,5 @@
 # fails: autocast_time
-# Warms up float32 only in time: the clock of the autocast step runs through its warm-up.
+# Starts the clock of the autocast step before its warm-up.
 import time
 from typing import Any
 

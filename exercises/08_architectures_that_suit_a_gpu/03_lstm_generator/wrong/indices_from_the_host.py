@@ -1,5 +1,5 @@
 # fails: transfers
-# Numbers the texts on the CPU in each step and moves the numbers: a copy in the loop that does not wait.
+# Numbers the texts on the CPU and moves the numbers in each step: a copy in the loop, though it does not wait.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: syncs
-# Reads the long rows by a mask: how many there are is a value, and the host has to wait for it.
+# Picks the long rows by a mask: their number is a value, and the host has to wait for it.
 import torch
 
 

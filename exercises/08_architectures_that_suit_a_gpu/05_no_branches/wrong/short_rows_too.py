@@ -1,5 +1,5 @@
 # fails: parity
-# Scales every row to the limit, the short ones up.
+# Scales every row to the limit, the short ones too.
 import torch
 
 

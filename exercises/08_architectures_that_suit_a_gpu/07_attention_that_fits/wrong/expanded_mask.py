@@ -1,5 +1,5 @@
 # fails: memory
-# Expands the mask to all queries: a view, but the operator makes float32 of a boolean mask, in its whole shape.
+# Expands the mask to all queries: only a view, but the operator converts it to float32 in its whole shape.
 import torch
 import torch.nn.functional as F
 

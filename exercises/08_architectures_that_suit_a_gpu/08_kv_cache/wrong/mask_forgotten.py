@@ -1,5 +1,5 @@
 # fails: parity
-# Attends to the whole cache without a mask: zeros that are not written get a weight, and prompts see their future.
+# Attends to the whole cache without a mask: unwritten zeros get a weight, and prompts see their future.
 import torch
 from torch import nn
 from torch.nn import functional

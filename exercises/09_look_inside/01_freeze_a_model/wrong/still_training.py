@@ -1,5 +1,5 @@
 # fails: parity
-# Leaves the model in training mode: dropout is frozen along.
+# Leaves the model in training mode: dropout is frozen, too.
 import torch
 from torch import nn
 

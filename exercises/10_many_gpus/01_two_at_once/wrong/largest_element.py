@@ -1,5 +1,5 @@
 # fails: parity
-# Takes the largest element for all of them: that is a bound of the norm, not the norm.
+# Counts every element as the largest one: that gives a bound of the norm, not the norm.
 import torch
 
 

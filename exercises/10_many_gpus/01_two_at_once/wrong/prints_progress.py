@@ -1,5 +1,5 @@
 # fails: overlap
-# Looks at each norm in the loop for a line of progress: a value that is printed has to be there first.
+# Prints each norm in the loop, to show progress: the host waits for each printed value.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: parity
-# Divides the batch by hand and adds up the means of the parts: the step is as many times too long.
+# Divides the batch by hand and adds up the means of the parts: with two parts, the step is twice as long.
 import copy
 
 import torch

@@ -1,5 +1,5 @@
 # fails: parity
-# Adds up the squared errors, so that all gradients are as many times too large.
+# Adds up the squared errors, so all gradients are too large by the number of elements.
 from torch import nn
 
 

@@ -1,5 +1,5 @@
 # fails: parity
-# Adds up the parts' means without dividing: the step is as many times too long.
+# Adds up the parts' means without dividing: four parts make the step four times as long.
 import contextlib
 
 import torch

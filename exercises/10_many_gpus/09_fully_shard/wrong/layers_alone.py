@@ -1,5 +1,5 @@
 # fails: memory
-# Shards each layer, but not the model: every layer believes it is the root, which keeps its weights after forward.
+# Shards each layer, but not the model: each layer is then a root, and keeps its weights after forward.
 import torch
 import torch.distributed as dist
 from torch import nn
