@@ -11,7 +11,10 @@ import pytest
 
 from gpututor.authoring.lint import exercise_problems
 from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.gradebook.build import make_gradebook
+from gpututor.classroom.gradebook.model import MarkStatus
 from gpututor.classroom.jobs import Options
+from gpututor.classroom.rules import Rules
 from gpututor.classroom.variants import values_of
 from gpututor.cli.main import main
 from gpututor.course.loader import load_course, load_exercise
@@ -152,6 +155,8 @@ def test_submissions_are_graded_with_the_students_values(course: Course, roster:
         "oda": "failed",
     }
     assert all(outcome == "passed" for (_, key), outcome in outcomes.items() if key != varying)
+    book = make_gradebook(folder, Rules(), with_names=False)
+    assert {mark.status for marks in book.students for mark in marks.marks if mark.counted} == {MarkStatus.FINAL}
     options = Options.read(folder)
     assert [options.has_variants(exercise.key) for exercise in course.exercises] == [False, True]
     assert main(["classroom", "regrade", str(out), "kim", "1.2"]) == 0
