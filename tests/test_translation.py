@@ -154,6 +154,14 @@ SENTENCES = [
         "Late (2 started days): 10 per cent are taken off.",
         "Verspätet (2 angefangene Tage): 10 Prozent werden abgezogen.",
     ),
+    (
+        "Late (1 started day after 2 slip days): 10 per cent are taken off.",
+        "Verspätet (1 angefangener Tag nach 2 Karenztagen): 10 Prozent werden abgezogen.",
+    ),
+    (
+        "Attempt 2 of 4 counts: the best in time of the first 3, which may count.",
+        "Versuch 2 von 4 zählt: der beste rechtzeitige der ersten 3, die zählen können.",
+    ),
 ]
 
 

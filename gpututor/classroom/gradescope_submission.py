@@ -28,7 +28,7 @@ class EarlierSubmission:
     score: float | None
     """None while it is being graded."""
     results: Mapping[str, Any] = field(default_factory=dict)
-    """Its results.json; empty if Gradescope leaves it out, as it does for all but the last one."""
+    """Content of the results.json; empty if Gradescope leaves it out, as for all submissions but the last."""
 
 
 @dataclass(frozen=True)
