@@ -87,7 +87,8 @@ def needed_bytes(reference: Reference, drawn: dict[str, Any]) -> dict[str, int]:
             weights = [weight.to(each.dtype) for weight, each in zip(weights, outputs, strict=True)]
             leaves = [*widened.values()]
             # One number: gradients of tensors, with weights as an argument, would import SymPy, 48 MiB in each judge.
-            total = sum(_real_sum(weight * each) for weight, each in zip(weights, outputs, strict=True))
+            sums = (_real_sum(weight * each) for weight, each in zip(weights, outputs, strict=True))
+            total = sum(sums, start=torch.zeros((), dtype=torch.float64))
             grads = torch.autograd.grad([total], leaves, allow_unused=True) if outputs and leaves else ()
     except Exception:  # an author's reference may write in place, or have no derivative
         return {}
