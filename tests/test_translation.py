@@ -12,7 +12,7 @@ import pytest
 
 from gpututor import checks, judge
 from gpututor.checks import model
-from gpututor.classroom import feedback
+from gpututor.classroom import feedback, gradescope_grading, gradescope_submission
 from gpututor.classroom.gradebook import marking
 from gpututor.errors import UsageError
 from gpututor.grading import report_text
@@ -87,7 +87,13 @@ def test_each_template_has_a_translation_with_the_same_fields(language: str) -> 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_each_template_is_of_a_sentence_in_the_code(language: str) -> None:
-    paths = [*COVERED, *(Path(module.__file__ or "") for module in (model, marking, report_text))]
+    paths = [
+        *COVERED,
+        *(
+            Path(module.__file__ or "")
+            for module in (model, marking, report_text, gradescope_grading, gradescope_submission)
+        ),
+    ]
     code = "\n".join(
         node.value
         for path in paths
@@ -147,6 +153,14 @@ SENTENCES = [
     (
         "Late (2 started days): 10 per cent are taken off.",
         "Verspätet (2 angefangene Tage): 10 Prozent werden abgezogen.",
+    ),
+    (
+        "Late (1 started day after 2 slip days): 10 per cent are taken off.",
+        "Verspätet (1 angefangener Tag nach 2 Karenztagen): 10 Prozent werden abgezogen.",
+    ),
+    (
+        "Attempt 2 of 4 counts: the best in time of the first 3, which may count.",
+        "Versuch 2 von 4 zählt: der beste rechtzeitige der ersten 3, die zählen können.",
     ),
 ]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -20,62 +20,26 @@ from gpututor.classroom.folder import ClassFolder, locked, read_json, write_json
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports.gradescope import failed_results, results_of
 from gpututor.classroom.gradebook.model import MarkStatus
-from gpututor.classroom.gradescope_image import COURSE, RULES, SECRET, SETTINGS, ImageSettings
+from gpututor.classroom.gradescope_image import COURSE, ROSTER, RULES, SECRET, SETTINGS, ImageSettings
+from gpututor.classroom.gradescope_submission import SubmissionMetadata, read_metadata, results_beyond_limit
 from gpututor.classroom.intake import read_class
-from gpututor.classroom.intake.gradescope_metadata import as_utc
 from gpututor.classroom.intake.layouts import METADATA
 from gpututor.classroom.jobs import write_failures
 from gpututor.classroom.plan import GradeOptions, merge_options, plan_grading
+from gpututor.classroom.roster import enrol, read_roster, roster_text
 from gpututor.classroom.rules import Rules, read_rules
+from gpututor.classroom.submissions import Class
 from gpututor.classroom.work_queue import WorkQueue
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course, Exercise
 from gpututor.errors import GradingError, NotGradableHere, UsageError
+from gpututor.files import write_atomically
 from gpututor.grading.client import IsolationName
+from gpututor.grading.report_text import count
 from gpututor.json_dataclasses import read
+from gpututor.translation import Catalogue, catalogue
 
 _RESULTS = "results/results.json"
-
-
-@dataclass(frozen=True)
-class SubmissionMetadata:
-    """The part of `submission_metadata.json` that counts for a mark."""
-
-    name: str = ""
-    email: str = ""
-    created_at: str = ""
-    """ISO 8601, UTC; empty if unknown."""
-    due: datetime | None = None
-    """Due date of the submission's students, with their extensions."""
-
-
-def read_metadata(path: Path) -> SubmissionMetadata:
-    """Read the metadata; a file without them is in time. Raises `UsageError` for a malformed file."""
-    advice = "Gradescope writes this file; docs/classroom/gradescope.md shows what gpututor reads of it."
-    return read_json(path, _metadata, advice) or SubmissionMetadata()
-
-
-def _metadata(values: Any) -> SubmissionMetadata:
-    if not isinstance(values, dict):
-        raise ValueError("expected an object")
-    users = [user for user in values.get("users") or () if isinstance(user, dict)]
-    first = users[0] if users else {}
-    usual = _due(values.get("assignment"))
-    # A student with an extension has an assignment of their own. A group has the latest date of its students.
-    dates = [_due(user.get("assignment")) or usual for user in users] or [usual]
-    name, email = (str(first.get(key) or "") for key in ("name", "email"))
-    return SubmissionMetadata(
-        name, email, as_utc(str(values.get("created_at") or "")), max(filter(None, dates), default=None)
-    )
-
-
-def _due(assignment: object) -> datetime | None:
-    text = assignment.get("due_date") if isinstance(assignment, dict) else None
-    if text is None:
-        return None
-    if not (utc := as_utc(str(text))):
-        raise ValueError(f"due_date: expected a time with a zone, not {str(text)[:60]!r}")
-    return datetime.fromisoformat(utc)
 
 
 def grade_submission(root: Path, notify: Callable[[str], None]) -> Path:
@@ -91,19 +55,36 @@ def grade_submission(root: Path, notify: Callable[[str], None]) -> Path:
     metadata = read_metadata(root / "submission_metadata.json")
     course = load_course(source / COURSE)
     rules = read_rules(source / RULES, settings.course) if (source / RULES).exists() else Rules()
-    # Gradescope knows neither other assignments nor, here, other attempts.
-    rules = replace(rules, assigned=settings.exercises, drop_lowest=0, slip_days=0)
-    rules = _with_dates(rules, metadata.due)
-    with tempfile.TemporaryDirectory(prefix="gpututor-") as work:
-        submitted, folder = Path(work, "submitted"), ClassFolder(Path(work, "graded"))
-        _as_export(root / "submission", submitted, metadata)
-        if why := _grade(submitted, folder, course, source / SECRET, notify):
-            data = failed_results(why)
-        else:
-            data = _results(folder, rules, course)
+    # Gradescope shows this assignment alone. Slip days are therefore all taken as unspent.
+    rules = _with_dates(replace(rules, assigned=settings.exercises, drop_lowest=0), metadata.due)
+    say = catalogue(rules.language, course.folder)
+    limit = rules.max_attempts_for(rules.assigned[0])  # the same for all of them
+    if limit is not None and metadata.attempt > limit:
+        data = results_beyond_limit(metadata, limit, rules, say)
+    else:
+        data = _graded(root, course, rules, metadata, say, notify)
     results.parent.mkdir(parents=True, exist_ok=True)
     write_json(results, data)
     return results
+
+
+def _graded(
+    root: Path,
+    course: Course,
+    rules: Rules,
+    metadata: SubmissionMetadata,
+    say: Catalogue,
+    notify: Callable[[str], None],
+) -> dict[str, Any]:
+    """Grade the submission, and return its results."""
+    limit = rules.max_attempts_for(rules.assigned[0])
+    notes = [f"Attempt {metadata.attempt} of at most {limit}."] if limit is not None else []
+    with tempfile.TemporaryDirectory(prefix="gpututor-") as work:
+        submitted, folder = Path(work, "submitted"), ClassFolder(Path(work, "graded"))
+        _as_export(root / "submission", submitted, metadata)
+        if why := _grade(submitted, folder, course, root / "source", metadata, notify):
+            return failed_results("\n".join(map(say, [*notes, *why])))
+        return _results(folder, rules, course, notes)
 
 
 def _with_dates(rules: Rules, due: datetime | None) -> Rules:
@@ -125,27 +106,62 @@ def _as_export(submission: Path, folder: Path, metadata: SubmissionMetadata) -> 
     (folder / METADATA).write_text(json.dumps(submissions), encoding="utf-8")  # JSON is YAML, too
 
 
-def _grade(submitted: Path, folder: ClassFolder, course: Course, secret: Path, notify: Callable[[str], None]) -> str:
-    """Grade all files; return a sentence for the student if there is nothing to grade."""
+def _grade(
+    submitted: Path,
+    folder: ClassFolder,
+    course: Course,
+    source: Path,
+    metadata: SubmissionMetadata,
+    notify: Callable[[str], None],
+) -> list[str]:
+    """Grade all files; return sentences for the student if nothing can be graded."""
     only = course.exercises[0] if len(course.exercises) == 1 else None
     isolation = _isolation(notify)
     with locked(folder):
-        options, last = merge_options(GradeOptions(isolation=isolation, secret=secret), folder, course)
+        options, last = merge_options(GradeOptions(isolation=isolation, secret=source / SECRET), folder, course)
         try:
             class_ = read_class(submitted, course, folder, layout="gradescope", exercise=only)
         except UsageError as error:
             notify(str(error))
-            return _expected(course.exercises)
+            return [_expected(course.exercises)]
         if not class_.handed_in:
             reasons = [f"{file.source.partition('/')[2]}: {file.why}" for file in class_.unmatched]
-            return "\n".join([*reasons, _expected(course.exercises)])
+            return [*reasons, _expected(course.exercises)]
         if all(each.refusal for each in class_.handed_in):
-            return "\n".join(f"{each.source.partition('/')[2]}: {each.refusal}" for each in class_.handed_in)
+            return [f"{each.source.partition('/')[2]}: {each.refusal}" for each in class_.handed_in]
+        if why := _write_roster(class_, course, source / ROSTER, folder, metadata):
+            notify(why)
+            return [why]
         plan = plan_grading(options, last, class_, folder, course)
         work = WorkQueue(plan.jobs, plan.working)
         devices = RealDevices(plan.devices, partial(probe_devices, isolation))
         LocalExecutor(1, devices, partial(start_judge, isolation), notify).run(work)
         write_failures(folder, work.failures)
+    return []
+
+
+def _write_roster(
+    class_: Class, course: Course, roster: Path, folder: ClassFolder, metadata: SubmissionMetadata
+) -> str:
+    """Put the student's row of the roster into the class's folder, if submitted exercises have variants.
+
+    Return a sentence for the student if there is no such row.
+    """
+    submitted = {each.exercise for each in class_.handed_in}
+    varying = [each.label for each in course.exercises if each.variants and each.key in submitted]
+    if not varying:
+        return ""
+    names = ", ".join(varying)
+    if metadata.students > 1:
+        return f"Each student has their own values of {names}, so no group can submit it. Submit it alone."
+    people = read_roster(roster)
+    id = enrol(class_, Rules(), people).roster_ids.get(class_.students[0].id)
+    rows = [replace(each, extension_hours=0.0) for each in people.students if each.id == id]
+    if not rows:
+        student = metadata.email or metadata.name or "this student"
+        words = f"Your own values of {names} are unknown, because this autograder's roster does not have {student}."
+        return f"{words} Nothing was graded. Tell your instructor."
+    write_atomically(folder.roster_file, roster_text(rows))
     return ""
 
 
@@ -163,7 +179,7 @@ def _expected(exercises: tuple[Exercise, ...]) -> str:
     return f"No file was graded. Expected: {names}."
 
 
-def _results(folder: ClassFolder, rules: Rules, course: Course) -> dict[str, Any]:
+def _results(folder: ClassFolder, rules: Rules, course: Course, notes: Sequence[str]) -> dict[str, Any]:
     gradebook = make_gradebook(folder, rules, course.folder)
     marks = gradebook.students[0]
     # A refused file is the student's to repair; all else without a mark is for the instructor.
@@ -171,4 +187,10 @@ def _results(folder: ClassFolder, rules: Rules, course: Course) -> dict[str, Any
     if undecided:
         reasons = "\n".join(f"{mark.exercise}: {mark.reason}" for mark in undecided)
         raise GradingError(f"There is no final mark, so no results.json.\n{reasons}", "Look at it, or run it again.")
-    return results_of(gradebook, marks, SubmittedLines(folder))
+    if marks.slip_days:
+        notes = [
+            *notes,
+            f"These points are right if you still have {count(marks.slip_days, 'slip day')}.",
+            "Slip days are counted in the gradebook, over all assignments: if you have fewer, it takes a penalty off.",
+        ]
+    return results_of(gradebook, marks, SubmittedLines(folder), notes)

@@ -18,7 +18,8 @@ from pathlib import Path
 from gpututor import __version__, paths
 from gpututor.classroom.jobs import class_secret
 from gpututor.classroom.packing import manifest_of, write_zip
-from gpututor.classroom.rules import read_rules
+from gpututor.classroom.roster import Roster, read_roster, roster_text
+from gpututor.classroom.rules import Rules, read_rules
 from gpututor.course.loader import EXERCISE_KEYS, load_course
 from gpututor.course.model import Course, Exercise
 from gpututor.errors import CourseError, NotGradableHere, UsageError
@@ -27,6 +28,7 @@ from gpututor.hardware.inventory import torch_version
 SETTINGS = "autograder.json"
 RULES = "classroom.toml"
 SECRET = "class.secret"
+ROSTER = "roster.csv"
 COURSE = "course"
 _PACKAGE = "package"
 _LEFT_OUT = ("__pycache__", "exercises")
@@ -75,15 +77,18 @@ class ImageSettings:
 
 
 def write_image(
-    path: Path, course: Course, exercises: Sequence[Exercise], rules: Path | None, secret: Path | None
+    path: Path,
+    course: Course,
+    exercises: Sequence[Exercise],
+    rules: Path | None,
+    secret: Path | None,
+    roster: Path | None = None,
 ) -> dict[str, bytes]:
-    """Write the zip, and return its files. Raises `UsageError`, also for wrong rules, and `CourseError`.
+    """Write the zip, and return its files. Raises `UsageError`, also for wrong rules or a wrong roster; `CourseError`.
 
     `secret`: a class secret; None for a new one. It is part of the image, so a second run repeats the same inputs.
+    `roster`: the class's roster, for exercises with variants.
     """
-    if varying := [exercise.key for exercise in exercises if exercise.variants]:
-        title = f"Each student has a variant of {', '.join(varying)}, which Gradescope's autograder does not know."
-        raise UsageError(title, "Leave it out, export the submissions from Gradescope, and grade them here.")
     keys = tuple(exercise.key for exercise in exercises)
     everything = tuple(exercise.key for exercise in course.exercises)
     settings = json.dumps(asdict(ImageSettings(keys, everything)), indent=1) + "\n"
@@ -93,7 +98,11 @@ def write_image(
     files["setup.sh"] = SETUP.replace("TORCH", torch).encode()
     files["requirements.txt"] = "".join(f"{line}\n" for line in _requirements(exercises)).encode()
     if rules is not None:
-        files[RULES] = read_rules(rules, everything).text.encode()
+        read = read_rules(rules, everything)
+        _check_limits(read, keys)
+        files[RULES] = read.text.encode()
+    if (people := _checked_roster(roster, exercises)) is not None:
+        files[ROSTER] = roster_text(people.students).encode()
     with tempfile.TemporaryDirectory() as folder:
         files[SECRET] = class_secret(secret or Path(folder, SECRET)).hex().encode() + b"\n"
         in_course = dict(_course_files(course, exercises))
@@ -109,6 +118,27 @@ def write_image(
     files |= {f"{_PACKAGE}/gpututor/{name}": content for name, content in _files_below(paths.PACKAGE)}
     write_zip(path, files, _is_image)
     return files
+
+
+def _checked_roster(path: Path | None, exercises: Sequence[Exercise]) -> Roster | None:
+    """Read the roster, which exercises with variants need. Raises `UsageError`."""
+    varying = ", ".join(exercise.label for exercise in exercises if exercise.variants)
+    if varying and path is None:
+        advice = "Name the class's roster with --roster: the values follow from the ids in it."
+        raise UsageError(f"Each student has a variant of {varying}.", advice)
+    if path is not None and not varying:
+        title = "A roster is only for exercises with variants, which these are not."
+        raise UsageError(title, "Leave out --roster: Gradescope knows the students and their extensions.")
+    return read_roster(path) if path is not None else None
+
+
+def _check_limits(rules: Rules, exercises: Sequence[str]) -> None:
+    """Raise `UsageError` if `max_attempts` differs: at Gradescope, a submission is an attempt at all exercises."""
+    limits = {key: rules.max_attempts_for(key) for key in exercises}
+    if len(set(limits.values())) > 1:
+        words = ", ".join(f"{key}: {limit or 'all'}" for key, limit in limits.items())
+        title = f"{rules.path}: max_attempts differs between the exercises ({words})."
+        raise UsageError(title, "Make an autograder, and an assignment at Gradescope, for each limit.")
 
 
 def _is_image(archive: zipfile.ZipFile) -> bool:
@@ -133,7 +163,7 @@ def _requirements(exercises: Sequence[Exercise]) -> Iterator[str]:
 
 def _course_files(course: Course, exercises: Sequence[Exercise]) -> Iterator[tuple[str, bytes]]:
     """Yield the files of a course with only these exercises, which keep their numbers."""
-    yield "course.toml", manifest_of(course.folder / "course.toml", ["id", "title"]).encode()
+    yield "course.toml", manifest_of(course.folder / "course.toml", ["id", "title", "variant_seed"]).encode()
     keys = [key.name for key in EXERCISE_KEYS if key.name != "prerequisites"]  # they may be in no image
     for lesson in course.lessons:
         chosen = [exercise for exercise in lesson.exercises if exercise in exercises]

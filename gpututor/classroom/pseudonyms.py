@@ -81,6 +81,14 @@ class Pseudonyms:
         """Return the pseudonym of a student's id; `UNKNOWN` if the class has no such student."""
         return self._by_id.get(student, UNKNOWN)
 
+    def id_of(self, pseudonym: str) -> str:
+        """Return the id of a student of the class by the pseudonym."""
+        return self._ids[pseudonym]
+
+    @cached_property
+    def _ids(self) -> dict[str, str]:
+        return {pseudonym: id for id, pseudonym in self._by_id.items()}
+
     def of_name(self, words: str) -> str:
         """Return the pseudonym of a student's id, name or address; other words unchanged."""
         return self._by_id.get(words) or self.text(words)

@@ -6,9 +6,11 @@ has other names for them, which are accepted, too.
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -132,6 +134,14 @@ def read_roster(path: Path) -> Roster:
     _check_pseudonyms(table, columns, students)
     used = set(columns.values())
     return Roster(path, tuple(students), tuple(name for at, name in enumerate(table.header) if at not in used and name))
+
+
+def roster_text(students: Iterable[Enrolled]) -> str:
+    """Return a roster with ids, names and addresses only, as `read_roster` reads it."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")  # not for spreadsheets: each cell must stay as it is
+    writer.writerows([("id", "name", "email"), *((each.id, each.name, each.email) for each in students)])
+    return stream.getvalue()
 
 
 def _columns(table: Table) -> dict[str, int]:

@@ -38,7 +38,7 @@ from gpututor.grading.journal import entries
 from gpututor.grading.report import Outcome
 from tests.support.apps import until, until_shown
 from tests.support.classes import describe_tiny_checks, graded_class
-from tests.support.classroom_app import ONE, files, judged
+from tests.support.classroom_app import ONE, TWO, files, judged
 from tests.support.random_actions import Answer, Click, Keys, Resize, Rest, do_anywhere
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import BROKEN, ScriptedClient
@@ -66,9 +66,14 @@ def folder(course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cla
 
 @contextlib.asynccontextmanager
 async def opened(
-    folder: ClassFolder, client: ScriptedClient | None = None, size: tuple[int, int] = (80, 18)
+    folder: ClassFolder,
+    client: ScriptedClient | None = None,
+    size: tuple[int, int] = (80, 18),
+    *,
+    with_names: bool = True,
 ) -> AsyncIterator[Pilot[None]]:
-    app = ClassroomApp(source_of(folder), RegradeClient(folder, client or ScriptedClient()))
+    source = source_of(folder, with_names=with_names)
+    app = ClassroomApp(source, RegradeClient(folder, client or ScriptedClient()))
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
         await reviewed(pilot)
@@ -291,6 +296,33 @@ async def test_a_mark_by_hand_is_set_and_removed_in_a_dialog(folder: ClassFolder
         (Event.MARKED, 2.5, "Appeal"),
         (Event.CLEARED, None, "Settled"),
     ]
+
+
+async def test_with_pseudonyms_no_name_is_shown_and_changes_go_to_the_student(folder: ClassFolder) -> None:
+    client = ScriptedClient(lambda request: judged(TWO, request.submission, passes=False))
+    pseudonyms = source_of(folder, with_names=False).read().pseudonyms
+    assert pseudonyms is not None
+    async with opened(folder, client, with_names=False) as pilot:
+        shown = [screen_text(pilot.app)]
+        assert "pseudonyms" in shown[0]
+        class_screen(pilot).filter_by(f"{pseudonyms.of('ada')} 1.2")
+        await until_shown(pilot, f"{pseudonyms.of('ada')} · 1.2")
+        await pilot.press("enter")
+        screen = await at_submission(pilot)
+        assert screen.source == f"{RIGHT}# {pseudonyms.of('ada')}\n"
+        await grade_again(pilot)
+        await until_shown(pilot, "The result differs")
+        await pilot.press("t")
+        await until_shown(pilot, "Saved.")
+        shown.append(screen_text(pilot.app))
+        await pilot.press("escape")
+        await reviewed(pilot)
+        await pilot.press("m", *"1", "space", *"Appeal", "enter")
+        await until_shown(pilot, "* by hand")
+        shown.append(screen_text(pilot.app))
+    assert not any(name in text for text in shown for name in ("ada", "chen", "zoe"))
+    history = [(entry.event, entry.student, entry.exercise) for entry in read_history(folder)]
+    assert history == [(Event.REGRADED, "ada", TWO), (Event.MARKED, "ada", TWO)]
 
 
 def test_what_would_be_another_grading_is_not_done(folder: ClassFolder, course: Path) -> None:

@@ -11,7 +11,10 @@ import pytest
 
 from gpututor.authoring.lint import exercise_problems
 from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.gradebook.build import make_gradebook
+from gpututor.classroom.gradebook.model import MarkStatus
 from gpututor.classroom.jobs import Options
+from gpututor.classroom.rules import Rules
 from gpututor.classroom.variants import values_of
 from gpututor.cli.main import main
 from gpututor.course.loader import load_course, load_exercise
@@ -152,6 +155,8 @@ def test_submissions_are_graded_with_the_students_values(course: Course, roster:
         "oda": "failed",
     }
     assert all(outcome == "passed" for (_, key), outcome in outcomes.items() if key != varying)
+    book = make_gradebook(folder, Rules(), with_names=False)
+    assert {mark.status for marks in book.students for mark in marks.marks if mark.counted} == {MarkStatus.FINAL}
     options = Options.read(folder)
     assert [options.has_variants(exercise.key) for exercise in course.exercises] == [False, True]
     assert main(["classroom", "regrade", str(out), "kim", "1.2"]) == 0
@@ -167,10 +172,35 @@ def test_options_without_versions_can_be_read(tmp_path: Path) -> None:
     assert Options.read(folder).exercises[0].versions == ()
 
 
-def test_gradescopes_autograder_refuses_variants(course: Course, tmp_path: Path) -> None:
-    path = tmp_path / "image.zip"
-    assert main(["classroom", "gradescope-image", "1.2", "--course", str(course.folder), "-o", str(path)]) == 2
-    assert not path.exists()
+def test_gradescopes_autograder_grades_with_the_students_values(course: Course, tmp_path: Path) -> None:
+    roster, image, root = tmp_path / "roster.csv", tmp_path / "image.zip", tmp_path / "autograder"
+    roster.write_text("id,email,extension\n" + "".join(f"{name},{name}@example.org,48\n" for name in STUDENTS))
+    words = ["classroom", "gradescope-image", "1.2", "--course", str(course.folder), "-o", str(image)]
+    assert main(words) == 2
+    assert main([*words[:2], "1.1", *words[3:], "--roster", str(roster)]) == 2
+    assert not image.exists()
+    assert main([*words, "--roster", str(roster)]) == 0
+    with zipfile.ZipFile(image) as archive:
+        archive.extractall(root / "source")
+    # Extensions are in the metadata.
+    assert (root / "source" / "roster.csv").read_text().startswith("id,name,email\nkim,,kim@example.org\n")
+    values = {name: dict(values_of(course.exercises[1], name, course.seed))["factor"] for name in STUDENTS}
+    other = next(name for name in STUDENTS if values[name] != values["kim"])
+    (root / "submission").mkdir()
+    (root / "submission" / "solution.py").write_text(TIMES.replace("{factor}", values["kim"]))
+
+    def grade(*names: str) -> tuple[float, str]:
+        users = [{"name": name, "email": f"{name.upper()}@example.org"} for name in names]
+        (root / "submission_metadata.json").write_text(json.dumps({"users": users}))
+        assert main(["classroom", "gradescope-grade", str(root)]) == 0
+        results = json.loads((root / "results" / "results.json").read_text())
+        return results["score"], results["output"]
+
+    assert [grade("kim")[0], grade(other)[0]] == [1.0, 0.0]
+    score, output = grade("zoe")
+    assert (score, "roster" in output, "ZOE@example.org" in output) == (0.0, True, True)
+    score, output = grade("kim", other)
+    assert (score, "group" in output) == (0.0, True)
 
 
 def test_verify_finds_a_variant_without_a_place(course: Course) -> None:

@@ -92,5 +92,6 @@ def test_only_elements_with_a_derivative_are_needed() -> None:
 
     assert needed_bytes(square, DRAWN) == {"x": SIZE}
     assert needed_bytes(some, DRAWN) == {"x": 8}
+    assert needed_bytes(lambda x, rows: torch.polar(x, x), DRAWN) == {"x": SIZE}
     assert needed_bytes(none, DRAWN) == {}
     assert needed_bytes(breaks, DRAWN) == {}

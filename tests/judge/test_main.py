@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import gc
 import io
 import json
+import os
 import sys
 import tempfile
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -44,18 +47,16 @@ class Cycle:
         self.itself = self
 
 
-def test_garbage_of_a_grading_is_collected_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def grade_twice(monkeypatch: pytest.MonkeyPatch, grade: Callable[[int], None]) -> None:
+    """Let a server's loop call `grade` with 1 and 2, without a judge."""
     server = a_server()
-    left: list[weakref.ref[Cycle]] = []
-    survived: list[bool] = []
 
-    def grade(number: int, request: GradeRequest) -> None:
-        survived.extend(reference() is not None for reference in left)
+    def grade_or_end(number: int, request: GradeRequest) -> None:
+        grade(number)
         if number == 2:
             raise Enough
-        left.append(weakref.ref(Cycle()))
 
-    monkeypatch.setattr(server, "_grade", grade)
+    monkeypatch.setattr(server, "_grade", grade_or_end)
     monkeypatch.setattr(server, "_listen", lambda: None)
     monkeypatch.setattr(server._pool, "warm", lambda: None)
     monkeypatch.setattr(judge, "adopt_orphans", lambda: None)
@@ -63,14 +64,41 @@ def test_garbage_of_a_grading_is_collected_before_the_next(tmp_path: Path, monke
     monkeypatch.setitem(sys.modules, "gpututor.judge.grader", ModuleType("judge"))  # it imports torch
     monkeypatch.setattr(gc, "freeze", lambda: None)  # this process's objects are not the judge's
     for number in (1, 2):
-        server._queue.put((number, GradeRequest(str(tmp_path), "", "a.py")))
+        server._queue.put((number, GradeRequest("", "", "a.py")))
     gc.disable()
     try:
         with pytest.raises(Enough):
             server.serve()
     finally:
         gc.enable()
+
+
+def test_garbage_of_a_grading_is_collected_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[weakref.ref[Cycle]] = []
+    survived: list[bool] = []
+
+    def grade(number: int) -> None:
+        survived.extend(reference() is not None for reference in left)
+        left.append(weakref.ref(Cycle()))
+
+    grade_twice(monkeypatch, grade)
     assert survived == [False]
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="only glibc keeps free memory")
+def test_free_memory_of_a_grading_is_returned_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    resident: list[int] = []
+    kept: list[bytes] = []
+
+    def grade(number: int) -> None:
+        if number == 1:
+            blocks = [bytes(1000) for _ in range(100_000)]
+            kept.extend(blocks[::500])  # so that the heap cannot just end earlier
+            del blocks
+        resident.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20)
+
+    grade_twice(monkeypatch, grade)
+    assert resident[0] - resident[1] > 50
 
 
 def test_collections_skip_the_objects_of_late_imports(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from gpututor.checks import measurement, overlap, parity, speed
 from gpututor.checks.model import Call, Check, CheckKind, Run, Span
@@ -282,6 +286,38 @@ def run_with(call: Call, *, baseline: float = NEEDED, machine: object = GPU) -> 
 def test_the_judge_counts_the_operations_of_the_reference() -> None:
     assert run_with(call_with(0)).reference_flops == (NEEDED,)
     assert reference_flops([], run_with(call_with(0))) == (0.0,)
+
+
+def mixed(a: torch.Tensor) -> torch.Tensor:
+    """Products that torch counts, and operators that it first takes apart."""
+    attended = F.scaled_dot_product_attention(a[None], a[None], a[None])[0]
+    filtered = F.conv1d(attended[None], torch.ones(4, 8, 3))[0].sum()
+    (slope,) = torch.autograd.grad(F.linear(a.requires_grad_(), torch.ones(5, 8)).sum(), a)
+    return filtered + torch.einsum("ij,kj->ik", slope, attended).sum() + (a @ a[0]).sum()
+
+
+def test_operations_are_counted_as_torchs_counter_does() -> None:
+    with FlopCounterMode(display=False) as theirs:
+        mixed(DRAWN["a"].clone())
+    assert theirs.get_total_flops() > 0
+    assert reference_flops([parity(mixed)], run_with(call_with(0))) == (theirs.get_total_flops(),)
+
+
+CHECKING = """
+import sys
+import torch
+from gpututor.checks.work import _flops
+from gpututor.judge.cross_checks import needed_bytes
+drawn = {"a": torch.ones(8, 8)}
+assert _flops(lambda a: a @ a, drawn) == 1024
+assert needed_bytes(lambda a: a @ a, drawn) == {"a": 256}
+print(sorted({"sympy", "torch._dynamo"} & set(sys.modules)))
+"""
+
+
+def test_the_judges_own_checks_import_no_compiler_and_no_sympy() -> None:
+    done = subprocess.run([sys.executable, "-c", CHECKING], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize(

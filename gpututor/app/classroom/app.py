@@ -83,16 +83,20 @@ def _of_table(screen: Screen[Any], name: str) -> Iterator[Entry]:
             yield Entry(each.title, each.help, partial(screen.run_action, each.bound[0][1]), each.palette)
 
 
-def source_of(folder: ClassFolder, rules: Path | None = None, course_folder: Path | None = None) -> Source:
-    """Return a source that reads the class in a folder each time."""
+def source_of(
+    folder: ClassFolder, rules: Path | None = None, course_folder: Path | None = None, *, with_names: bool = True
+) -> Source:
+    """Return a source that reads the class in a folder each time. `with_names`: False for pseudonyms."""
 
     def gradebook() -> Gradebook:
-        return make_gradebook(folder, rules_for(folder, rules), course_folder)
+        return make_gradebook(folder, rules_for(folder, rules), course_folder, with_names=with_names)
 
     return Source(folder.folder.name, gradebook, lambda made: review_of(folder, made))
 
 
-def run(folder: ClassFolder, rules: Path | None = None, course_folder: Path | None = None) -> int:
+def run(
+    folder: ClassFolder, rules: Path | None = None, course_folder: Path | None = None, *, with_names: bool = True
+) -> int:
     """Start the app and return the exit status. Raises `TutorError` for what keeps it from starting."""
     options = Options.read(folder)
     rules_for(folder, rules)
@@ -102,7 +106,8 @@ def run(folder: ClassFolder, rules: Path | None = None, course_folder: Path | No
     client = GradingClient("process" if options.isolation == "process" else "bubblewrap")
     try:
         grading = RegradeClient(folder, client, course_folder)
-        ClassroomApp(source_of(folder, rules, course_folder), grading, collector=GcScheduler()).run()
+        source = source_of(folder, rules, course_folder, with_names=with_names)
+        ClassroomApp(source, grading, collector=GcScheduler()).run()
     finally:
         client.close()
     return 0

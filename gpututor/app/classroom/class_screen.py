@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from textual import on
 from textual.app import ComposeResult
@@ -227,6 +228,7 @@ class ClassScreen(BaseScreen[None]):
         parts = [f"{shown}{count(students, 'student')} by {self.order}", f"{graded:,} of {files:,} files graded"]
         things = len(self.table.review.items) if self.table.review is not None else 0
         parts += [f"{count(things, 'thing')} to look at"] if things else []
+        parts += [] if self.table.gradebook.has_names else ["pseudonyms"]
         parts += ["reading …"] if self._is_reading else []
         self._about.update(self.news or " · ".join(parts))
 
@@ -345,8 +347,10 @@ class ClassScreen(BaseScreen[None]):
 
         cell, row = self.marks.cell, self.marks.row
         if self.page_number == 0 and cell is not None and row is not None and self.table is not None:
-            exercise = self.table.gradebook.exercise(cell.mark.exercise)
-            self.app.push_screen(MarkDialog(self._grading.folder, row, exercise, cell.mark), self._after_mark)
+            gradebook = self.table.gradebook
+            exercise = gradebook.exercise(cell.mark.exercise)
+            mark = replace(cell.mark, student=gradebook.real_id(cell.mark.student))
+            self.app.push_screen(MarkDialog(self._grading.folder, row, exercise, mark), self._after_mark)
 
     def _after_mark(self, words: str | None) -> None:
         if words is not None:

@@ -126,7 +126,7 @@ class SubmissionScreen(BaseScreen[bool]):
         if submission.sha256:
             try:
                 with open(self.grading.folder.submission(submission.sha256), "rb", opener=ordinary) as stream:
-                    text = stream.read().decode(errors="replace")
+                    text = self.table.gradebook.without_names(stream.read().decode(errors="replace"))
             except OSError as error:
                 fault = fault or f"Its text cannot be read: {error.strerror}"
         self.call_later(self._show_text, attempt, text, fault)
@@ -274,9 +274,14 @@ class SubmissionScreen(BaseScreen[bool]):
 
     def _prepare(self, number: int, attempt: Attempt, records: bool) -> None:
         try:
-            self.call_later(self._start_grading, number, *self.grading.prepare(attempt, records=records))
+            prepared = self.grading.prepare(self._with_real_id(attempt), records=records)
+            self.call_later(self._start_grading, number, *prepared)
         except TutorError as error:
             self.call_later(self._show_error, number, error)
+
+    def _with_real_id(self, attempt: Attempt) -> Attempt:
+        student = self.table.gradebook.real_id(attempt.handed_in.student)
+        return replace(attempt, handed_in=replace(attempt.handed_in, student=student))
 
     def _start_grading(self, number: int, request: GradeRequest, part: Path | None) -> None:
         if number == self._number and self._doing:
@@ -328,7 +333,8 @@ class SubmissionScreen(BaseScreen[bool]):
         """Show the new result; if it differs, ask whether to take it."""
         after = outcome_line(report)
         if not may_be_taken(report):
-            self.say(f"It could not be graded: {after}. {report.reason} The journal is unchanged.")
+            why = self.table.gradebook.without_names(report.reason)
+            self.say(f"It could not be graded: {after}. {why} The journal is unchanged.")
         elif before is not None and same_result(before, report):
             self.say(f"The same result again: {after}. The journal is unchanged.")
         else:
@@ -353,14 +359,14 @@ class SubmissionScreen(BaseScreen[bool]):
     def _write(self, attempt: Attempt, key: GradingKey, report: Report) -> None:
         """Write the report to the journal. For a thread."""
         try:
-            self.call_later(self._show_taken, report, self.grading.take(attempt, key, report))
+            self.call_later(self._show_taken, report, self.grading.take(self._with_real_id(attempt), key, report))
         except TutorError as error:
             self.call_later(self._show_error, self._number, error)
 
     def _show_taken(self, report: Report, old: Path | None) -> None:
         self._doing = ""
         self._changed = True
-        self.show_report(report)
+        self.show_report(self.table.gradebook.report_shown(report))
         where = f" The old result: replaced/{old.name}" if old is not None else ""
         self.say(f"Saved. Marks change when the class is read again, such as when you go back.{where}")
 

@@ -76,9 +76,10 @@ def make_gradebook(
     if course_folder is not None:
         class_ = replace(class_, course=str(course_folder))
     course = course_of(class_)
-    graded, notices = _graded(folder, class_)
+    graded, notices = _graded(folder, submitted)  # keys of gradings follow from real ids
     if not with_names:
-        graded = {file: _without_names(attempt, pseudonyms) for file, attempt in graded.items()}
+        files = zip(submitted.handed_in, class_.handed_in, strict=True)
+        graded = {new: _without_names(graded[old], pseudonyms) for old, new in files if old in graded}
     notices += _roster_warnings(people, others) if people is not None else ()
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
     if course is None:

@@ -334,6 +334,14 @@ class Gradebook:
         """Return a text of a student, without names if the gradebook has none."""
         return text if self.has_names or self.pseudonyms is None else self.pseudonyms.text(text)
 
+    def report_shown(self, report: Report) -> Report:
+        """Return a report, without names if the gradebook has none."""
+        return report if self.has_names or self.pseudonyms is None else self.pseudonyms.report(report)
+
+    def real_id(self, student: str) -> str:
+        """Return a student's id in the files of the class, whose gradebook may have no names."""
+        return student if self.has_names or self.pseudonyms is None else self.pseudonyms.id_of(student)
+
     def slip_days_of(self, marks: StudentMarks) -> tuple[int, int]:
         """Return the numbers of a student's slip days that are spent, and left."""
         return marks.slip_days, self.rules.slip_days - marks.slip_days

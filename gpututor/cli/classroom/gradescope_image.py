@@ -1,7 +1,7 @@
 """Make the autograder zip that you upload to Gradescope: it grades each submission there.
 
 The zip has setup.sh, run_autograder, gpututor with a copy of these exercises and their checks, your rules, and a class
-secret. So keep it private. docs/classroom/gradescope.md explains dates, visibility and isolation there.
+secret. So keep it private. docs/classroom/gradescope.md explains dates, attempts, visibility and isolation there.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rules", type=Path, metavar="FILE", help="rules for marks, as in classroom.toml")
     secret_help = "the class secret of a graded class, for the same inputs as there (default: a new one)"
     parser.add_argument("--secret", type=Path, metavar="FILE", help=secret_help)
+    roster_help = "the class's roster, for exercises with variants: their values follow from its ids"
+    parser.add_argument("--roster", type=Path, metavar="CSV", help=roster_help)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -32,11 +34,13 @@ def main(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{arguments.secret}: there is no such file.", "Without --secret, the zip gets a new secret.")
     chosen = [course.find(words) for words in arguments.exercises]
     exercises = [exercise for exercise in course.exercises if exercise in chosen]
-    files = write_image(arguments.out, course, exercises, arguments.rules, arguments.secret)
+    given = (arguments.rules, arguments.secret, arguments.roster)
+    files = write_image(arguments.out, course, exercises, *given)
     size = sum(map(len, files.values())) / 2**20
     made = escape_control_chars(str(arguments.out))
     print(f"Made {made}: {count(len(exercises), 'exercise')}, {count(len(files), 'file')}, {size:.1f} MiB.")
     for exercise in exercises:
         print(f"  {exercise.label:>5} {exercise.slug}.py")
-    print("It contains solutions, checks and the class secret: give it to Gradescope only.")
+    people = "" if arguments.roster is None else ", and the ids, names and addresses of your students"
+    print(f"It contains solutions, checks and the class secret{people}: give it to Gradescope only.")
     return 0

@@ -7,15 +7,18 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpututor.classroom.gradescope_grading import read_metadata
+from gpututor.classroom.gradescope_submission import read_metadata, results_beyond_limit
+from gpututor.classroom.rules import Rules
 from gpututor.cli.main import main
-from gpututor.errors import UsageError
+from gpututor.errors import GradingError, UsageError
 from gpututor.hardware.inventory import torch_version
+from gpututor.translation import catalogue
 from tests.support.tiny_course import RIGHT, WRONG, write_course
 
 RULES = """\
@@ -126,6 +129,78 @@ def test_the_image_grades_submissions_with_gradescopes_dates(autograder: Autogra
     nothing = autograder.grade({"homework.txt": "Hello"}, in_time)
     assert nothing["score"] == 0.0
     assert "twice_1_2.py" in nothing["output"]
+
+
+LIMITS = """\
+max_attempts = 2
+slip_days = 3
+language = "de"
+[late]
+per_cent = 20
+"""
+FAILED = {"submission_time": "2026-03-01T08:00:00-08:00", "autograder_error": True, "score": None}
+LATER = {"submission_time": "2026-04-01T08:00:00-08:00", "autograder_error": False, "score": 1.0}
+
+
+def previous(day: int, score: float | str | None, tests: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a previous submission as Gradescope describes it, with results if it has tests."""
+    results = {"tests": [{"name": name} for name in tests], "score": score, "output": "old"} if tests else None
+    time = f"2026-03-0{day}T08:00:00-08:00"
+    return {"submission_time": time, "autograder_error": False, "score": score, "results": results}
+
+
+def test_attempts_are_limited_and_slip_days_are_left_to_the_gradebook(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course = write_course(tmp_path / "course", exercises=2)
+    (tmp_path / "rules.toml").write_text(LIMITS)
+    image, root = tmp_path / "autograder.zip", tmp_path / "autograder"
+    words = ["classroom", "gradescope-image", "1.1", "1.2", "--course", str(course), "-o", str(image)]
+    assert main([*words, "--rules", str(tmp_path / "rules.toml")]) == 0
+    with zipfile.ZipFile(image) as archive:
+        archive.extractall(root / "source")
+    (root / "submission").mkdir()
+    (root / "submission" / "twice_1_2.py").write_text(RIGHT)
+
+    def grade(created_at: str, earlier: list[dict[str, Any]]) -> Any:
+        metadata = {"created_at": created_at, "assignment": {"due_date": DUE}, "previous_submissions": earlier}
+        (root / "submission_metadata.json").write_text(json.dumps(metadata))
+        assert main(["classroom", "gradescope-grade", str(root)]) == 0
+        return json.loads((root / "results" / "results.json").read_text())
+
+    two_days_late = grade("2026-03-03T10:00:00-08:00", [FAILED, previous(1, 0.4), LATER])
+    assert two_days_late["score"] == 1.0
+    say = catalogue("de")
+    for sentence in ("Attempt 2 of at most 2.", "These points are right if you still have 2 slip days."):
+        assert say(sentence) in two_days_late["output"]
+    five_days_late = grade("2026-03-06T10:00:00-08:00", [])
+    assert five_days_late["score"] == 0.6
+    assert say("These points are right if you still have 3 slip days.") in five_days_late["output"]
+
+    beyond = grade("2026-03-04T10:00:00-08:00", [previous(3, "0.4"), previous(2, "1.6", ["right"])])
+    assert (beyond["score"], beyond["tests"]) == (1.6, [{"name": "right"}])
+    assert say("At most 2 attempts count: attempt 3 was not graded.") in beyond["output"]
+    assert "old" not in beyond["output"]
+
+    (tmp_path / "rules.toml").write_text(f'{LIMITS}[exercises."lesson_1/twice_1_1"]\nmax_attempts = 3\n')
+    capsys.readouterr()
+    assert main([*words, "--rules", str(tmp_path / "rules.toml")]) == 2
+    assert "twice_1_1: 3" in capsys.readouterr().err
+
+
+def test_after_the_limit_the_best_or_the_last_attempt_counts(tmp_path: Path) -> None:
+    path, say = tmp_path / "submission_metadata.json", catalogue("en")
+    attempts = [previous(1, 3, ["best"]), previous(2, 1), previous(3, 2), previous(4, 3, ["shown again"])]
+    path.write_text(json.dumps({"previous_submissions": attempts}))
+    metadata = read_metadata(path)
+    best = results_beyond_limit(metadata, 3, Rules(), say)
+    assert (best["score"], best["tests"]) == (3.0, [{"name": "best"}])
+    last = results_beyond_limit(metadata, 3, Rules(attempts="last"), say)
+    assert (last["score"], last["tests"]) == (2.0, [{"name": "shown again"}])
+    assert "attempt 3" in last["output"]
+    path.write_text(json.dumps({"previous_submissions": [previous(1, 3), previous(2, None)]}))
+    with pytest.raises(GradingError, match="Attempt 2"):
+        results_beyond_limit(read_metadata(path), 2, Rules(), say)
 
 
 def test_a_group_has_the_latest_date_and_malformed_metadata_is_an_error(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ of times at each exercise with a check of speed, if the submission passed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +54,18 @@ def gradescope(
     return files, warnings
 
 
-def results_of(gradebook: Gradebook, marks: StudentMarks, lines: SubmittedLines | None = None) -> dict[str, Any]:
-    """Return the results of a student whose marks are final or refused."""
+def results_of(
+    gradebook: Gradebook, marks: StudentMarks, lines: SubmittedLines | None = None, notes: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Return the results of a student whose marks are final or refused.
+
+    `notes`: sentences for the student before those on the exercises; None for the number of slip days.
+    """
     tests: list[dict[str, Any]] = []
     leaderboard: list[dict[str, Any]] = []
-    words: list[str] = []
-    if slip_days := slip_days_for_student(gradebook, marks):
-        words.append(slip_days)
-    seconds = 0.0
     say = catalogue(gradebook.rules.language, Path(gradebook.class_.course))
+    words = list(filter(None, map(say, [slip_days_for_student(gradebook, marks)] if notes is None else notes)))
+    seconds = 0.0
     for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True):
         view = translated(student_view(mark, exercise, gradebook.rules), say)
         tests += list(_tests(exercise, mark, view, gradebook.rules, lines, say))
