@@ -53,7 +53,7 @@ class Draft:
             try:
                 with open(path, encoding="utf-8", newline="", opener=ordinary) as stream:
                     text = stream.read()
-            except (OSError, UnicodeDecodeError):
+            except (OSError, UnicodeDecodeError):  # another program damaged the draft: it stays in its folder
                 os.close(lock)
                 continue
             if is_ours:
@@ -75,7 +75,7 @@ class Draft:
     def remove(self) -> None:
         """Remove the draft: everything is saved."""
         if self._path is not None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # the next app offers the draft, but removes it if the file has its text
                 self._path.unlink(missing_ok=True)
         self.release()
 
@@ -116,7 +116,7 @@ def _locked(path: Path) -> tuple[int, bool] | None:
 
 
 SETTLED_NS = 2_000_000_000
-"""Age in ns from which on another stamp follows any change: file systems' clocks tick slowly."""
+"""Age in ns of a stamp that any later change replaces: clocks of file systems tick slowly."""
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def write_log(error: BaseException) -> None:
     import traceback
 
     lines = "".join(traceback.format_exception(error))
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # the disk may be full; the message on the terminal has the error
         path = log_file()
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as stream:

@@ -215,9 +215,9 @@ def _luminance(color: Color) -> float:
 
 
 _BRIGHT = 0.18
-"""Light of a background from which on it is drawn reversed. Screens below a dialog are darker."""
+"""Least luminance of a background that is drawn reversed. Screens below a dialog are darker."""
 _PALE = 0.4
-"""Light of text up to which it is drawn dim."""
+"""Luminance of text below which it is drawn dim."""
 _DIM = Style(dim=True)
 
 

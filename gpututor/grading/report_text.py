@@ -151,7 +151,7 @@ class RunProgress:
         self._pairs: tuple[int, int] | None = None
         self._has_begun = False
 
-    def hear(self, event: GradingEvent) -> None:
+    def note(self, event: GradingEvent) -> None:
         # Imported late, as `gpututor list` prints no progress.
         from gpututor.grading.events import (
             CallStarted,

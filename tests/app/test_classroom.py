@@ -277,7 +277,7 @@ async def test_a_mark_by_hand_is_set_and_removed_in_a_dialog(folder: ClassFolder
         await pilot.press("m")
         await until_shown(pilot, "a mark from 0 to 3")
         await pilot.press(*"7", "space", *"Appeal", "enter")
-        await until_shown(pilot, "'7' is no mark for 1.1")
+        await until_shown(pilot, "'7' is not a mark for 1.1")
         await pilot.press("home", "delete", *"2.5", "enter")
         await until_shown(pilot, "2.5 instead of 3")
         await reviewed(pilot)

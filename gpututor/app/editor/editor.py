@@ -30,7 +30,7 @@ class Editor(CodeArea):
         Binding("ctrl+end", "text_end", "Text end", show=False),
         Binding("ctrl+shift+home", "text_start(True)", "Select to text start", show=False),
         Binding("ctrl+shift+end", "text_end(True)", "Select to text end", show=False),
-        # Most terminals send for Alt+f and Alt+b what Textual takes for ctrl+right and ctrl+left; some name these keys.
+        # In most terminals Textual reads Alt+f and Alt+b as ctrl+right and ctrl+left; these are for the others.
         Binding("alt+f,alt+right", "cursor_word_right", "Word right", show=False),
         Binding("alt+b", "cursor_word_left", "Word left", show=False),
     ]
@@ -113,7 +113,7 @@ class Editor(CodeArea):
         is_done = self.completions.is_open and self._complete(event.key)
         if not is_done and self.vim is not None and not self.read_only:
             is_done = self.vim.handle(event.key, event.character)
-            if event.key == "escape":  # which the screen may get, but the text area would move the focus
+            if event.key == "escape":  # leave it to the screen: the text area would move the focus
                 event.prevent_default()
                 if not is_done:
                     return
@@ -312,7 +312,7 @@ class Editor(CodeArea):
         self._show_line_start()
 
     def _show_line_start(self) -> None:
-        """Scroll back sideways if the cursor stays in sight: a line without its start cannot be read."""
+        """Scroll back to the start of the line if the cursor stays in sight: code is hard to read without it."""
         row, column = self.cursor_location
         width = self.scrollable_content_region.width - self.gutter_width
         # The text area keeps two columns free behind the cursor.

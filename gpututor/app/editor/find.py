@@ -177,7 +177,7 @@ class FindBar(Vertical):
     """Inputs and words for find and replace. The screen handles Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # With priority, and at once: keys that come right behind are for the field that follows.
+        # Priority bindings act at once: keys typed right after Tab must go to the next field.
         Binding("tab", "next_field(1)", show=False, priority=True),
         Binding("shift+tab", "next_field(-1)", show=False, priority=True),
         Binding("down", "go(1)", show=False),

@@ -34,7 +34,7 @@ class Span(NamedTuple):
 _SAME = {
     "x": "dl", "X": "dh", "D": "d$", "C": "c$", "s": "cl", "S": "cc", "Y": "yy",
 }  # fmt: skip
-"""Commands that are short for others."""
+"""Short commands, and the commands that they abbreviate."""
 _NAMES = {
     "left": "h", "right": "l", "up": "k", "down": "j", "backspace": "h", "space": "l", "home": "0", "end": "$",
     "enter": "+", "delete": "x",
@@ -43,7 +43,7 @@ _NAMES = {
 _HALF_PAGE = {"ctrl+d": "j", "ctrl+u": "k"}
 _OPERATORS = "dcy<>"
 _WITH_ANOTHER_KEY = "\"m'`@qzZ[]"
-"""Commands that are not offered. Vim reads another key after each, which does nothing here either."""
+"""Unsupported commands that Vim completes with another key; both keys do nothing."""
 _MOST_TIMES = 9999
 """Highest count: a longer repetition would never end."""
 

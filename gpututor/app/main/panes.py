@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOCUS_WITHIN_S = 0.5
 _LAYOUTS = ((170, "-wide"), (128, "-medium"), (100, "-stacked"))
-"""Widths from which on more panes are in sight; see `styles/panes.tcss`."""
+"""Least width of each layout; wider layouts show more panes. See `styles/panes.tcss`."""
 _LEAST_STACKED = 20
 """Rows of a screen with panes above each other."""
 READING = (Pane.LESSON, Pane.TASK, Pane.HINTS)
@@ -128,7 +128,7 @@ class Panes(Horizontal):
 
     async def focus_settled(self) -> None:
         """Wait, for a limited time, until the pane that was shown has the focus: it gets the keys that follow."""
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError):  # after that, keys go to whatever has the focus
             async with asyncio.timeout(FOCUS_WITHIN_S):
                 await self._focused.wait()
 

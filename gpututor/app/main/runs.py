@@ -139,7 +139,7 @@ class RunController:
 
     def _show(self, event: GradingEvent) -> None:
         status = self._host.status
-        self._host.panes.results.hear(event)
+        self._host.panes.results.show_event(event)
         match event:
             case WaitingForDevice(device):
                 status.show_news(f"Waiting: another grading is on {device}")

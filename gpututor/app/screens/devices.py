@@ -78,7 +78,7 @@ class DevicesScreen(BaseModal["Inventory"]):
         self._scrolls = (runs, gpu, self._diagnoses)
         self.pages = TabbedPages(
             "Devices",
-            {"Where runs happen": runs, "Virtual GPU": gpu, "What is here": self._diagnoses},
+            {"Where runs happen": runs, "Virtual GPU": gpu, "This machine": self._diagnoses},
             foot("devices"),
             turned=self._draw_page,
         )
@@ -113,7 +113,7 @@ class DevicesScreen(BaseModal["Inventory"]):
         for device in self._inventory.accelerators if self._inventory else ():
             memory = "" if device.memory_bytes is None else f", {size(device.memory_bytes)}"
             rows[device.name] = f"{device.description}{memory}"
-        rows.setdefault(self._settings.now.device, "what was chosen")
+        rows.setdefault(self._settings.now.device, "chosen in the settings")
         return list(rows.items())
 
     def _plan_words(self) -> str:

@@ -154,7 +154,7 @@ class ProgressScreen(BaseModal[Choice]):
         if not overview.repeats:
             some = any(lesson.passed for lesson in overview.lessons)
             yield _heading(
-                "○ Nothing: what you passed took few tries and no help."
+                "○ Nothing: you passed these with few tries and without help."
                 if some
                 else "○ Nothing yet: pass some exercises."
             )

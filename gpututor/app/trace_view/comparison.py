@@ -75,7 +75,7 @@ def why_not(left: RunView, other: Other, *, another: bool) -> str:
     scenario = escape_control_chars(left.run.scenario)
     recorded = dict.fromkeys(run.scenario for run in other.view.recording.runs if run.calls)
     if any(run.scenario == left.run.scenario for run in other.view.recording.runs):
-        missing = f"In “{scenario}”, {other.short} made no call that was recorded: its code stopped before."
+        missing = f"In “{scenario}”, no call of {other.short} was recorded: its code stopped before the first call."
     else:
         missing = f"{other.short.capitalize()} did not run in “{scenario}”."
     if recorded:
@@ -152,7 +152,7 @@ def _shares(pair: Pair, width: int) -> Iterator[Content]:
     rows = [(name, *row) for name, view in pair.sides for row in device_shares(view)]
     if not rows:
         return
-    yield Content("What the time was spent on, on one scale").stylize("bold")
+    yield Content("Where the time went, on one scale").stylize("bold")
     several = len({device for _, device, _ in rows}) > 1
     longest = max(1, *(shares.whole for _, _, shares in rows))
     labels = [f"{name} {device}" if several else name for name, device, _ in rows]

@@ -169,7 +169,7 @@ class RunView:
         return (self.source or "").split("\n")
 
     def of_run(self, number: int) -> RunView:
-        """Return the view of another run, at its most interesting case; round and round."""
+        """Return the view of another run, at its most interesting case; numbers wrap around."""
         number %= len(self.recording.runs)
         cases = cases_of(self.recording.runs[number])
         traced = [at for at, case in enumerate(cases) if any(call.trace for call in case.calls)]
@@ -177,7 +177,7 @@ class RunView:
         return replace(self, run_number=number, case_number=case_number, loaded=None)
 
     def of_case(self, number: int) -> RunView:
-        """Return the view of another case of the run; round and round."""
+        """Return the view of another case of the run; numbers wrap around."""
         return replace(self, case_number=number % len(self.cases), loaded=None)
 
     def next_run(self, by: int) -> RunView:
