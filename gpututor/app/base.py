@@ -135,7 +135,7 @@ class BaseApp(App[None]):
         open_palette(self)
 
     def search_themes(self) -> None:
-        from gpututor.app.screens.choices import ThemeDialog  # as above
+        from gpututor.app.screens.choices import ThemeDialog  # imported with its first use
 
         def end(name: str | None) -> None:
             if name is None:

@@ -13,7 +13,7 @@ class Command:
     handler: str
     """Dotted path of the method that runs it, from the main screen; a plain name for other screens."""
     title: str
-    """One or two words for the footer and the palette."""
+    """Title of one or two words, for the footer and the palette."""
     help: str
     """A sentence."""
     bound: tuple[tuple[str, str], ...]

@@ -28,7 +28,7 @@ MODULES = {
 }
 """Private modules, and the reason for each."""
 OVERRIDDEN = {
-    "_sequence_to_key_events": "Esc with a key behind it is not lost; ESCDELAY (Textualize/textual#4848) cannot do it.",
+    "_sequence_to_key_events": "Esc before another key is not lost; ESCDELAY (Textualize/textual#4848) cannot do it.",
     "_compositor_refresh": "A screen is painted once a step of the event loop; see also Textualize/textual#5516.",
     "_fatal_error": "The learner's text is saved before the app ends; no hook for it: Textualize/textual#2818.",
     "_action_command_list": "The palette's list may not be laid out yet when a page is turned.",

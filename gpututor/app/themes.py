@@ -198,7 +198,7 @@ def _made_readable(theme: Theme) -> Theme:
         **dict.fromkeys(("block-cursor-foreground", "input-cursor-foreground"), grounds[0].hex),
         "block-cursor-blurred-foreground": foreground,
     }
-    # With the backgrounds: else the panel would follow the primary color.
+    # Set the backgrounds too: otherwise the panel would follow the primary color.
     changes: dict[str, Any] = parts | {name: color[name].hex for name in _GROUNDS}
     return replace(theme, **changes, foreground=foreground, variables=variables)
 

@@ -309,7 +309,7 @@ class ClassScreen(BaseScreen[None]):
             self.action_page(0)
 
     async def action_step(self, action: str) -> None:
-        """Move in the list of exercises; the table and texts have keys of their own."""
+        """Move in the list of exercises; the table and the texts handle these keys themselves."""
         if self.page_number == 1:
             await self._exercises.run_action(action)
 

@@ -32,7 +32,7 @@ def main() -> None:
 
         jedi.settings.cache_directory = sys.argv[1]
     _refuse_large_imports()
-    complete("import torch\ntorch.", 2, 6)  # reads torch's stubs, which takes a second and at first many
+    complete("import torch\ntorch.", 2, 6)  # reads torch's stubs: a second, but many seconds the first time
     print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)

@@ -104,7 +104,7 @@ class Editor(CodeArea):
         self.move_cursor(start)
 
     def replace_match(self, match: Match, text: str) -> None:
-        """Replace a match, in one step for undo, and put the cursor behind it."""
+        """Replace a match, in one step for undo, and put the cursor after it."""
         self.history.checkpoint()
         self.replace(text, *match, maintain_selection_offset=False)
         self.history.checkpoint()
@@ -170,8 +170,8 @@ class Editor(CodeArea):
             case "escape":
                 return False  # the screen stops a run, or leaves the editor
             case key if key in _ACTIONS and (key.startswith("alt+") or not event.is_printable):
-                # At once: Textual looks a binding up only after the event has bubbled through all message queues to
-                # the app, and letters typed right after the key would be inserted before.
+                # Run it now. Textual looks up bindings only after the event has reached the app. Letters typed right
+                # after the key would be inserted before that.
                 await self.run_action(_ACTIONS[key])
             case _:
                 return False
@@ -223,7 +223,7 @@ class Editor(CodeArea):
         event.stop()  # the app would give the clipboard's text back to the editor
         text = python_text.without_leading_tabs(event.text)
         if text != event.text and not self.read_only:
-            event.text = text  # which Textual inserts
+            event.text = text  # Textual inserts it later
             self.post_message(TabsReplaced())
 
     async def action_paste(self) -> None:  # type: ignore[override]  # Textual awaits what an action returns
@@ -315,7 +315,7 @@ class Editor(CodeArea):
         """Scroll back to the start of the line if the cursor stays in sight: code is hard to read without it."""
         row, column = self.cursor_location
         width = self.scrollable_content_region.width - self.gutter_width
-        # The text area keeps two columns free behind the cursor.
+        # The text area keeps two columns free after the cursor.
         line = self.document[row]
         if self._cells(line[:column]) + 3 <= width or column <= len(python_text.indent_of(line)):
             # Only after the refresh has the text area scrolled to the cursor.

@@ -24,7 +24,7 @@ from gpututor.app.editor.python_text import Location, Places
 from gpututor.app.widgets.base import PlainText
 
 Match = tuple[Location, Location]
-"""Start of a match, and the place behind its end."""
+"""Start of a match, and the place after its end."""
 
 MOST_S = 0.1
 """Seconds of processor time for a search: a regular expression may never end."""

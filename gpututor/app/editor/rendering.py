@@ -359,7 +359,7 @@ class CodeArea(TextArea):
         return cell_len(with_signs(line).expandtabs(self.indent_width))
 
     def _cursor_end(self, section: Section, left: int) -> int:
-        """Return the column behind the cursor, if it is in the last section of a row."""
+        """Return the column after the cursor, if it is in the last section of a row."""
         row, column = self.cursor_location
         is_here = row == section.row and column >= section.start
         return left + self._cells(self.document[row][:column]) + 1 if is_here else 0

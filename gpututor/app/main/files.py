@@ -347,7 +347,7 @@ class FileController:
 
     def _recovered(self) -> None:
         if self._is_gone or self._reported:
-            self._host.status.show_news("The file is there again.")
+            self._host.status.show_news("The file is back.")
         self._failed_checks, self._is_gone, self._reported = 0, False, ""
         self._unwritable = None
         if not self.is_saved and self._first_edit_at is None:

@@ -48,7 +48,7 @@ class Panes(Horizontal):
         self.reader = Reader(id="reader")
         self.results = Results(id="results")
         self._editor_place = PlainText("", id="editor-place")
-        """An empty pane instead of the editor until it is there: the results keep their place."""
+        """Empty placeholder until the editor is mounted, so that the results do not move."""
         self.current = Pane.TASK
         self.reading = Pane.TASK
         """The pane whose text the reader shows."""
@@ -160,7 +160,7 @@ class Panes(Horizontal):
                     self.course.list.focus()
             case Pane.CODE:
                 if self.editor.is_attached:
-                    self.screen.set_focus(self.editor)  # at once; `focus` would do it behind keys that have come
+                    self.screen.set_focus(self.editor)  # now: `focus` would wait for keys that are queued already
             case Pane.RESULTS:
                 self.results.take_focus()
             case _:

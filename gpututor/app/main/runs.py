@@ -129,7 +129,7 @@ class RunController:
             case GradingFinished(report):
                 self._end(run, report)
             case GradingCancelled():
-                if run == self.gradings.newest and self.running:  # not by the learner
+                if run == self.gradings.newest and self.running:  # the learner did not cancel it
                     self.stop()
             case TutorError():
                 self._fail(run, event)

@@ -109,7 +109,7 @@ class MainScreen(BaseScreen[None]):
         self._is_still = False
         """True if the cursor does not blink."""
         self.is_ready = False
-        """True when all that comes after the first paint is there."""
+        """True when everything that is mounted after the first paint is ready."""
 
     @cached_property
     def external_editor(self) -> ExternalEditor:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 VIRTUAL_GPU = (
     "A model of a GPU in PyTorch: tensors say cuda:0; CUDA's rules apply",
     "Values are real: your CPU computes them; GPU errors are raised",
-    "Times are modelled: what kernels, copies, waits take on that GPU",
-    "Modelled figures are marked so; unsupported calls raise errors",
+    "Times are modelled: kernels, copies and waits as on that GPU",
+    "Modelled figures say so; unsupported calls raise errors",
 )
 """Four lines that fit the narrowest dialog."""
 _ALWAYS = {

@@ -168,7 +168,7 @@ class Results(Vertical, can_focus=True):
         self.first_failure: CheckRow | None = None
         """Row of the first finding."""
         self._is_new = False
-        """True if the pane was not shown since the results came: then it opens at their start."""
+        """True if the pane was not shown since the results arrived: it then opens at their start."""
         self._progress: RunProgress | None = None
         self._ticking: Timer | None = None
         self._waiting: list[CheckRow] = []
