@@ -44,7 +44,7 @@ class Draft:
         self.release()
         self._path, self._lock = path, lock
 
-    def take_left(self, known: str) -> str | None:
+    def take_abandoned(self, known: str) -> str | None:
         """Take over the oldest draft that an app left, and return its text, if any; remove drafts of `known`."""
         for path in self._all():
             if path == self._path or (held := _locked(path)) is None:
@@ -219,9 +219,9 @@ class OpenFile:
                 return
         self.draft.save(mine)
 
-    def left_draft(self) -> str | None:
+    def abandoned_draft(self) -> str | None:
         """Take over the draft of an app that ended; None if there is none, or it has the file's text."""
-        return self.draft.take_left(_lines_of(self._on_disk))
+        return self.draft.take_abandoned(_lines_of(self._on_disk))
 
     def _changed_by_others(self, mine: str) -> bool:
         stamp = stamp_of(self.path, FileNotFoundError)

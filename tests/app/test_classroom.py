@@ -283,7 +283,7 @@ async def test_a_mark_by_hand_is_set_and_removed_in_a_dialog(folder: ClassFolder
         await reviewed(pilot)
         assert "* by hand" in screen_text(pilot.app)
         await pilot.press("m")
-        await until_shown(pilot, "With - instead of a number")
+        await until_shown(pilot, "to restore the computed mark")
         await pilot.press("minus", "space", *"Settled", "enter")
         await until_shown(pilot, "ada · 1.1")
         await until(pilot, lambda: "* by hand" not in screen_text(pilot.app), "for the computed mark")

@@ -102,7 +102,7 @@ class FilterLine(Input):
 
 
 PAGES = ("Students", "Exercises", "Review")
-_OTHERS = (
+_WITHOUT_EFFECT = (
     ("cells", "students"),
     ("cells", "open", "mark_by_hand", "filter", "order"),
     ("open", "students", "mark_by_hand", "filter", "order"),
@@ -216,7 +216,7 @@ class ClassScreen(BaseScreen[None]):
 
     def _describe(self) -> None:
         self._top.show(self.page_number, self._source.name)
-        keys = bar("class", *_OTHERS[self.page_number])
+        keys = bar("class", *_WITHOUT_EFFECT[self.page_number])
         self._keys.show(keys[:-2], keys[-2:])
         if self.table is None:
             self._about.update(self.news or "… Reading the class")

@@ -126,7 +126,7 @@ _ALWAYS = (("Alt+r", "Regex"), ("Alt+w", "Word"), ("Alt+l", "Replace all"))
 """(key, what it does) in every field."""
 
 
-class Word(Widget, can_focus=True):
+class WordButton(Widget, can_focus=True):
     """A word that is pressed with Enter, Space or a click."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,space", "press", show=False)]
@@ -134,7 +134,7 @@ class Word(Widget, can_focus=True):
     class Pressed(Message):
         """The learner pressed the word."""
 
-        def __init__(self, word: Word) -> None:
+        def __init__(self, word: WordButton) -> None:
             super().__init__()
             self.word = word
 
@@ -196,10 +196,10 @@ class FindBar(Vertical):
         self._find = Field(compact=True, classes="find")
         self._by = Field(compact=True, classes="by")
         self._words = {
-            "regex": Word("regex", "r", is_choice=True),
-            "whole-word": Word("word", "w", is_choice=True),
-            "this": Word("this one"),
-            "all": Word("all", "l"),
+            "regex": WordButton("regex", "r", is_choice=True),
+            "whole-word": WordButton("word", "w", is_choice=True),
+            "this": WordButton("this match"),
+            "all": WordButton("all", "l"),
         }
         self._counted = PlainText("", classes="counted")
 
@@ -227,10 +227,10 @@ class FindBar(Vertical):
     def keys(self) -> tuple[tuple[str, str], ...]:
         """(key, what it does) for the focused widget."""
         if self._by.has_focus:
-            return (("Enter", "Replace"), ("↓", "Next"), ("↑", "Before"), *_ALWAYS)
+            return (("Enter", "Replace"), ("↓", "Next"), ("↑", "Previous"), *_ALWAYS)
         if self._find.has_focus:
-            return (("Enter", "Next"), ("↑", "Before"), ("Tab", "Replace"), *_ALWAYS)
-        return (("Enter", "Choose"), ("↓", "Next"), ("↑", "Before"), *_ALWAYS)
+            return (("Enter", "Next"), ("↑", "Previous"), ("Tab", "Replace"), *_ALWAYS)
+        return (("Enter", "Choose"), ("↓", "Next"), ("↑", "Previous"), *_ALWAYS)
 
     @property
     def needle(self) -> Needle:
@@ -271,8 +271,8 @@ class FindBar(Vertical):
         else:
             self._replace(False)
 
-    @on(Word.Pressed)
-    def _do(self, event: Word.Pressed) -> None:
+    @on(WordButton.Pressed)
+    def _do(self, event: WordButton.Pressed) -> None:
         event.stop()
         if event.word in (self._words["this"], self._words["all"]):
             self._replace(event.word is self._words["all"])

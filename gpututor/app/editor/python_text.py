@@ -104,7 +104,7 @@ _BRACKET = re.compile(r"[()\[\]{}]")
 _STATEMENT = re.compile(
     r"\s*((?:async\s+)?def|class|return|import|while|try|raise|pass|break|continue|assert|del|global|nonlocal)\b"
 )
-"""Keywords that start a statement, never a line inside brackets: an open bracket above one has no partner."""
+"""Keywords that start a statement, never a line inside brackets: an open bracket before it has no partner."""
 
 
 @dataclass

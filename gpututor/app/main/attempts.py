@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpututor.app.screens.history import Chosen
     from gpututor.app.screens.trace import DeviceAnswer, DeviceScreen
     from gpututor.app.screens.what_if import WhatIfScreen
-    from gpututor.app.trace_view.model import Other, RunView
+    from gpututor.app.trace_view.model import OtherRun, RunView
     from gpututor.course.model import Exercise
     from gpututor.grading.recording import Recording
     from gpututor.progress.recordings import Recordings, StoredAttempt
@@ -356,15 +356,15 @@ class AttemptController:
 
     # Comparisons
 
-    def _others_to_compare(self, view: RunView) -> tuple[Other, ...]:
+    def _others_to_compare(self, view: RunView) -> tuple[OtherRun, ...]:
         """Read the other attempts, then the baselines. For a thread. Raises `ProgressError`."""
         from gpututor.app.trace_view.comparison import baselines_of
 
         return (*self._other_attempts(view), *baselines_of(view))
 
-    def _other_attempts(self, view: RunView) -> list[Other]:
+    def _other_attempts(self, view: RunView) -> list[OtherRun]:
         """Read the best attempt, the one before, and the rest, newest first. For a thread. Raises `ProgressError`."""
-        from gpututor.app.trace_view.model import Other
+        from gpututor.app.trace_view.model import OtherRun
 
         progress, key = self._host.learner.progress, self._exercise_of(view).key
         best = progress.best(key)
@@ -372,13 +372,13 @@ class AttemptController:
         best_id = best.id if best is not None else None
         before = next((attempt for attempt in attempts if attempt.number < view.attempt), None)
         attempts.sort(key=lambda each: (each.id != best_id, each is not before, -each.number))
-        others: list[Other] = []
+        others: list[OtherRun] = []
         for attempt in attempts:
             other = self._single_view(attempt)
             if other is not None:
                 which = "best, " if attempt.id == best_id else ""
                 which += "the one before, " if attempt is before else ""
-                others.append(Other(f"{which}attempt {attempt.number}", f"attempt {attempt.number}", other))
+                others.append(OtherRun(f"{which}attempt {attempt.number}", f"attempt {attempt.number}", other))
         return others
 
     def _recorded(self, ids: Iterable[int]) -> Iterator[Attempt]:

@@ -13,7 +13,7 @@ from gpututor.app.commands import bar, screen_bindings
 from gpututor.app.messages import LineChosen
 from gpututor.app.runtime import in_thread
 from gpututor.app.screens.base import BaseScreen
-from gpututor.app.trace_view.model import Other, RunView
+from gpututor.app.trace_view.model import OtherRun, RunView
 from gpututor.app.trace_view.tabs import TabStack
 from gpututor.errors import TutorError
 from gpututor.grading.report_text import device_words
@@ -37,7 +37,7 @@ class CompareScreen(BaseScreen[int | None]):
     def __init__(
         self,
         left: RunView,
-        find_others: Callable[[], tuple[Other, ...]],
+        find_others: Callable[[], tuple[OtherRun, ...]],
         save_screen: Callable[[Callable[[str], object]], None],
         news: str = "",
     ) -> None:
@@ -48,7 +48,7 @@ class CompareScreen(BaseScreen[int | None]):
         """
         super().__init__()
         self.left = left
-        self.others: tuple[Other, ...] | None = None
+        self.others: tuple[OtherRun, ...] | None = None
         """None until they are known."""
         self.other_number = 0
         self.pair: Pair | None = None

@@ -105,7 +105,7 @@ class LoadedCall:
 
 
 @dataclass(frozen=True)
-class Other:
+class OtherRun:
     """Another attempt, or a baseline, to compare an attempt with."""
 
     words: str
@@ -141,7 +141,7 @@ class RunView:
     """The graded text; None if it was not stored."""
     loaded: LoadedCall | None = None
     """None until the traces have been read."""
-    others: tuple[Other, ...] = ()
+    others: tuple[OtherRun, ...] = ()
     """Attempts to compare its times with."""
     verdicts: tuple[Verdict, ...] = ()
     outcome: str = ""
