@@ -97,7 +97,7 @@ class SourceNote:
 
     @property
     def words(self) -> str:
-        """`line 3 reaches for all objects of the process (gc)`"""
+        """`line 3 accesses all objects of the process (gc)`"""
         named = "" if self.name in self.sentence else f" ({self.name})"
         return f"line {self.line} {self.sentence}{named}"
 

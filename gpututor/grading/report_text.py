@@ -163,7 +163,7 @@ class RunProgress:
 
         match event:
             case WaitingForDevice():
-                self._has_begun = True  # no worker has to be started any more
+                self._has_begun = True  # the worker has started
             case ScenarioStarted(_, _, number, of):
                 self._has_begun, self._machine, self._call, self._pairs = True, (number, of), (0, 0), None
                 self.printed = ""
