@@ -6,8 +6,8 @@ uses no others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import IO, TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import App
@@ -19,6 +19,7 @@ from textual.strip import Strip
 if TYPE_CHECKING:
     from textual.content import Content
     from textual.driver import Driver
+    from textual.drivers.linux_driver import LinuxDriver
     from textual.widgets import TextArea
     from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 
@@ -52,6 +53,11 @@ def paint_changed(screen: Screen[Any]) -> None:
 
 def strips_of(screen: Screen[Any]) -> list[Strip]:
     return screen._compositor.render_strips(screen.size)
+
+
+def replace_output(driver: LinuxDriver, wrap: Callable[[IO[str]], IO[str]]) -> None:
+    """Replace the stream that a thread of the driver writes to."""
+    driver._file = wrap(driver._file)
 
 
 def app_of(driver: Driver) -> App[Any]:
