@@ -8,7 +8,7 @@ import selectors
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Iterable
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from textual import events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
@@ -119,7 +119,7 @@ if sys.platform != "win32":
 
         def __init__(self, app: App[Any], **options: Any) -> None:
             super().__init__(app, **options)
-            replace_output(self, lambda stream: cast("IO[str]", TerminalOutput(stream)))
+            replace_output(self, TerminalOutput)
 
         def run_input_thread(self) -> None:
             parser, decode = EscapeParser(), getincrementaldecoder("utf-8")().decode

@@ -7,7 +7,7 @@ uses no others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import App
@@ -55,7 +55,7 @@ def strips_of(screen: Screen[Any]) -> list[Strip]:
     return screen._compositor.render_strips(screen.size)
 
 
-def replace_output(driver: LinuxDriver, wrap: Callable[[IO[str]], IO[str]]) -> None:
+def replace_output(driver: LinuxDriver, wrap: Callable[[Any], Any]) -> None:
     """Replace the stream that a thread of the driver writes to."""
     driver._file = wrap(driver._file)
 

@@ -93,7 +93,7 @@ def test_a_folder_that_cannot_be_read_is_over_the_limit(tmp_path: Path) -> None:
         os.close(folder)
         folder = inner
     os.close(folder)
-    assert worker.scratch_use(scratch)[1] > worker.SCRATCH_FILES
+    assert worker.scratch_use(scratch)[1] > messages.SCRATCH_FILES
     worker.remove_scratch(scratch)
     assert not scratch.exists()
 
