@@ -94,7 +94,7 @@ def _packages() -> Iterator[Diagnosis]:
 
 def _devices(inventory: Inventory) -> Iterator[Diagnosis]:
     if inventory.error:
-        yield Diagnosis(WRONG, "devices", inventory.error, "PyTorch must import: `python -c 'import torch'` says more.")
+        yield Diagnosis(WRONG, "devices", inventory.error, "`python -c 'import torch'` shows whether PyTorch works.")
         return
     for device in inventory.devices:
         yield Diagnosis(OK, "device", device_line(device))
@@ -139,10 +139,10 @@ def _isolation() -> Diagnosis:
 
 
 def _terminal() -> Diagnosis:
-    # Inside the app, sys.stdout is no file.
+    # Inside the app, sys.stdout is not a file.
     encoding = getattr(sys.stdout, "encoding", "") or getattr(sys.__stdout__, "encoding", "") or "unknown"
     if encoding.lower().replace("-", "") != "utf8":
-        words = f"writes {encoding}, so some signs show as ?"
+        words = f"its encoding is {encoding}, so some characters appear as ?"
         return Diagnosis(NOTE, "terminal", words, "Set LANG=C.UTF-8 or the like.")
     return Diagnosis(OK, "terminal", f"{os.environ.get('TERM', 'no TERM')}, UTF-8")
 
@@ -162,7 +162,7 @@ def _workspace(folder: Path | None, course: Course | None) -> Diagnosis:
                 check_not_missing(course)
         except TutorError as error:
             return Diagnosis(WRONG, "workspace", error.title, error.advice)
-        return Diagnosis(NOTE, "workspace", "there is none yet", "`gpututor init` makes it; so does the app.")
+        return Diagnosis(NOTE, "workspace", "there is none yet", "`gpututor init` or the app makes it.")
     return _writable("workspace", workspace.folder)
 
 

@@ -130,7 +130,7 @@ def replace_backed_up(path: Path, text: str, folder: Path) -> Path:
         with contextlib.suppress(ChangedMeanwhile):
             replace_known(path, text, copy.read_bytes().__eq__)
             return copy
-    raise OSError(errno.EBUSY, "Another program writes it all the time", str(path))
+    raise OSError(errno.EBUSY, "Another program keeps changing it", str(path))
 
 
 def create_atomically(path: Path, text: str) -> bool:
@@ -178,7 +178,7 @@ def sweep_parts(folder: Path, is_alive: Callable[[int], bool]) -> None:
     for part in (*folder.glob(".*.part"), *folder.glob("*/.*.part")):
         process = _PART.search(part.name)
         if process is not None and not is_alive(int(process[1])):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # another process may be removing it, too
                 part.unlink()
 
 

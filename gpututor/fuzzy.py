@@ -9,16 +9,17 @@ from typing import TypeVar
 
 _EARLIER_TEXT, _WHOLE_TEXT, _TEXT_START, _SIDE_BY_SIDE, _WHOLE_WORD, _WORD_START = 20, 6, 4, 10, 4, 2
 _LONGEST = 24
-"""Letters up to which a word may be misspelt."""
+"""Letters of the longest word that may be misspelt."""
 _TYPO_LEAST, _SHORT_LEAST = 5, 3
-"""Letters from which on a word may have a wrong letter, a letter too much, or two letters swapped.
+"""Least letters of a word that may have a wrong letter, an extra letter, or two letters swapped.
 
-Between both, a whole word of the text may differ by a wrong letter or two letters swapped, as in `gpo`.
+A shorter word, of at least `_SHORT_LEAST` letters, is only compared with whole words of the text, as `gpo` with `gpu`.
+It may have a wrong letter or two letters swapped.
 """
 _LETTER = r"[^\W_]"
 _START = rf"(?<!{_LETTER})"
 _SKIP = rf"(?:{_LETTER}{{0,2}}?|{_LETTER}*[\W_]+(?:{_LETTER}+[\W_]+){{0,2}}?)"
-"""Skipped text between two letters of a misspelt word: two letters at most, or a word's rest and two words more."""
+"""Text that is skipped between two letters of a misspelt word: up to two letters, or the word's rest and two words."""
 
 Item = TypeVar("Item")
 

@@ -81,7 +81,7 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass
+        pass  # it exists, and belongs to another user
     return True
 
 
@@ -263,7 +263,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _signal(pid: int, number: int, send: Callable[[int, int], None] = os.kill) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # it has ended, or its id has another owner now
         send(pid, number)
 
 

@@ -222,7 +222,7 @@ def _options(count: object = 1, model: object = None, memory: object = None) -> 
 
 
 def _reset_machine() -> None:
-    """Reset what one test must not pass to another: a failed assertion, the GPUs' generators, cached memory, peaks.
+    """Reset state that must not leak into the next test: a failed assertion, generators, cached memory, peaks.
 
     Live tensors, the current device and the default device stay, as on a real GPU.
     """

@@ -161,7 +161,7 @@ class SettingsFile:
     def choose(self, key: str, value: Value) -> None:
         """Change one setting, here and in the file.
 
-        Raises `TutorError` if the file cannot be written or read: then the change holds until the end of this process.
+        Raises `TutorError` if the file cannot be written or read: then the change lasts until the end of this process.
         """
         self.look()
         if fault := fault_of(BY_KEY[key], value):
@@ -172,7 +172,7 @@ class SettingsFile:
             text = _with_choice(_read(self.path), key, value)
             write_atomically(self.path, text)
         except (OSError, ValueError) as error:
-            advice = f"Fix {self.path}, or move it away. Until then the choice holds as long as this app runs."
+            advice = f"Fix {self.path}, or move it away. Until then, your choice lasts only while the app runs."
             raise TutorError(f"The choice could not be written: {_reason(error)}", advice) from error
         self._stamp = stamp_of(self.path)
         self.faults = read_settings(self.path, self._themes, self._key_faults).faults
@@ -216,7 +216,7 @@ def read_settings(
         if setting is None:
             faults.append(f"{where}: there is no setting {key!r}{_nearest(key)} Remove the line.")
         elif fault := fault_of(setting, value) or (_theme_fault(value, themes) if key == "theme" else ""):
-            now = f"It is {_written(setting.default)} now."
+            now = f"The default is used: {_written(setting.default)}."
             faults.append(f"{where}: {key} cannot be {_written(value)}: {fault}. {now}")
         else:
             taken[key] = value
@@ -312,7 +312,7 @@ def _nearest(key: str) -> str:
     from gpututor.fuzzy import likely_meant
 
     near = likely_meant(key, BY_KEY, lambda name: (name,))
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(BY_KEY)}."
+    return f"; did you mean {near[0]!r}?" if near else f"; the settings are {', '.join(BY_KEY)}."
 
 
 def _listed(choices: tuple[Value, ...]) -> str:

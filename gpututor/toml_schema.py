@@ -95,7 +95,7 @@ def nearest(word: str, known: Sequence[str]) -> str:
     if question := did_you_mean(word, known).strip():
         return question
     more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
-    return f"Known here: {', '.join(known[:_MOST_NAMED])}{more}."
+    return f"Valid names: {', '.join(known[:_MOST_NAMED])}{more}."
 
 
 def text_of(path: Path) -> str:

@@ -32,10 +32,11 @@ COVERED = [
 ]
 """Modules whose sentences all have translations; docs/classroom/README.md lists the checks."""
 ENGLISH_ONLY = (
-    "the worker broke in the middle of it",
+    "the worker failed during the run",
     "Either your code does something",
-    "Leave the grader's own",
-    "the answer that came back",
+    "Do not change the grader's own",
+    "Do not use the grader's own",
+    "the worker's answer could not",
 )
 """Beginnings of sentences about broken workers: a person reviews these, and students never see them."""
 NO_SENTENCES = {

@@ -60,25 +60,25 @@ class GpututorApp(BaseApp):
     ) -> None:
         """Without a `workspace`, the welcome screen offers to make one in `new_workspace`.
 
-        `find_devices` is called in a thread after the first paint. `collector`: if no other app shares the process.
+        `find_devices` is called in a thread after the first paint. `collector`: None if other apps share the process.
         """
         super().__init__(client=client, collector=collector)
         self.settings.know_keys(key_faults)
         self._course = course
         self._workspace = workspace
         self._progress = progress
-        progress.patience = briefly  # reading must not delay keys; the main screen's writer writes
+        progress.patience = briefly  # reading must not delay keys; a thread of the main screen does the writing
         self._new_workspace = new_workspace or default_workspace(course.place)
         self._remembers = new_workspace is None
         """True to make a new workspace the default one."""
         self._find_devices = find_devices
         self._held_keys: deque[events.Event] = deque()
-        """Keys that wait for the start's end, or for the effect of an earlier key."""
+        """Keys that wait until the app has started, or until an earlier key has had its effect."""
         self._settles_until = 0.0
-        """Time, of `time.monotonic`, until which keys wait for the effect of the last key at most."""
+        """Time, of `time.monotonic`, after which keys no longer wait for the effect of the last key."""
 
-    # The order of keys. A widget passes a command's key on from parent to parent, and only the app acts on it. Keys
-    # that came in one piece, as over a slow line, would meanwhile go to the old focus: text right after `e` was lost.
+    # Keep keys in order. A command's key bubbles up from widget to widget before the app runs the command. Over a slow
+    # connection several keys arrive at once: without a wait, text typed right after `e` would go to the old focus.
 
     async def on_event(self, event: events.Event) -> None:
         is_input = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
@@ -96,7 +96,7 @@ class GpututorApp(BaseApp):
     def _is_settling(self) -> bool:
         screen = self._top_screen
         if isinstance(screen, MainScreen) and not screen.is_ready:
-            return True  # the editor and the list are not there yet
+            return True  # the editor and the list are not mounted yet
         return time.monotonic() < self._settles_until
 
     async def _handle_event(self, event: events.Event) -> None:
@@ -109,10 +109,10 @@ class GpututorApp(BaseApp):
             main.status.forget_answer()
             if isinstance(event, events.Key) and main is screen and main.is_vim_normal:
                 if event.key == "ctrl+r":
-                    forward_key(main.panes.editor, event)  # there it is redo
+                    forward_key(main.panes.editor, event)  # Vim's redo, not the command of the main screen
                     return
                 if event.key.startswith("alt+") and event.key in main.active_bindings:
-                    await App.on_event(self, event)  # letters are no text there, but this is not Esc and a letter
+                    await App.on_event(self, event)  # a command with Alt; `BaseApp` would take it for Esc and a letter
                     return
         await super().on_event(event)
         if event.is_forwarded and isinstance(event, events.Key) and not _takes(focused, event):
@@ -198,7 +198,8 @@ class GpututorApp(BaseApp):
             if screen is not self.screen_stack[0]:
                 yield Entry("Back", "Close this.", partial(self.simulate_key, "escape"), (), "Esc")
             if hasattr(screen, "action_help"):
-                yield Entry("Help here", "What is shown, and the keys.", partial(screen.run_action, "help"), (), "?")
+                help_here = partial(screen.run_action, "help")
+                yield Entry("Help here", "Explain this screen and its keys.", help_here, (), "?")
             if main is not None and not isinstance(screen, ModalScreen):
                 for entry in _main_entries(main, query):
                     yield replace(entry, act=partial(_leave_for, main, entry.act))

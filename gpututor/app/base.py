@@ -43,7 +43,7 @@ class BaseApp(App[None]):
     def __init__(
         self, *, client: GradingService, settings: SettingsFile | None = None, collector: GcScheduler | None = None
     ) -> None:
-        """`collector`: if no other app shares the process."""
+        """`collector`: None if other apps share the process."""
         super().__init__()
         self.settings = settings or SettingsFile()
         for theme in themes.OWN:
@@ -135,7 +135,7 @@ class BaseApp(App[None]):
         open_palette(self)
 
     def search_themes(self) -> None:
-        from gpututor.app.screens.choices import ThemeDialog  # as above
+        from gpututor.app.screens.choices import ThemeDialog  # imported with its first use
 
         def end(name: str | None) -> None:
             if name is None:

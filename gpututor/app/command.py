@@ -11,9 +11,9 @@ class Command:
     """An action of a screen, with its keys and its texts."""
 
     handler: str
-    """Path of the method that runs it, starting at the main screen; on another screen, a name."""
+    """Dotted path of the method that runs it, from the main screen; a plain name for other screens."""
     title: str
-    """Word or two for the footer and the palette."""
+    """Title of one or two words, for the footer and the palette."""
     help: str
     """A sentence."""
     bound: tuple[tuple[str, str], ...]

@@ -1,13 +1,14 @@
-"""Esc without a delay, and together with a key that comes right after it."""
+"""The terminal driver: Esc without a delay, also right before another key, and output to a terminal that may close."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Iterable
-from typing import Any
+from typing import IO, Any
 
 from textual import events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
@@ -15,7 +16,7 @@ from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.driver import Driver
 
-from gpututor.app.textual_private import app_of, forward_key
+from gpututor.app.textual_private import app_of, forward_key, replace_output
 
 LOOK_EVERY_S = 0.02
 """Seconds until an Esc without more bytes is an Esc; 100 ms in Textual."""
@@ -88,11 +89,37 @@ async def _run_priority_binding(app: App[Any], key: str) -> bool:
     return await app.run_action(active.binding.action, active.node)
 
 
+class TerminalOutput:
+    """Output to a terminal that may be closed.
+
+    An error would end the driver's thread, and its full queue would then block the app, which could never end.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 if sys.platform != "win32":
     from textual.drivers.linux_driver import LinuxDriver
 
     class QuickDriver(LinuxDriver):
-        """Textual's driver with shorter waits and `EscapeParser`."""
+        """Textual's driver with shorter waits, `EscapeParser` and `TerminalOutput`."""
+
+        def __init__(self, app: App[Any], **options: Any) -> None:
+            super().__init__(app, **options)
+            replace_output(self, TerminalOutput)
 
         def run_input_thread(self) -> None:
             parser, decode = EscapeParser(), getincrementaldecoder("utf-8")().decode

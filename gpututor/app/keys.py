@@ -18,7 +18,7 @@ TAKEN = {
     "ctrl+c": "copies the selected text",
     "ctrl+p": "opens the palette",
     "ctrl+q": "leaves the app",
-    **{f"ctrl+{letter}": "is another key for terminals: Backspace, Tab or Enter" for letter in "hijm"},
+    **{f"ctrl+{letter}": "is the same as Backspace, Tab or Enter in a terminal" for letter in "hijm"},
     **{f"alt+{letter}": "is a key of Find" for letter in "rwl"},
 }
 """Keys that cannot be rebound, and the reasons."""
@@ -44,9 +44,9 @@ BY_NAME = {setting_name(command): command for command in COMMANDS}
 
 
 def with_keys(commands: Sequence[Command], overrides: Keys) -> tuple[Command, ...]:
-    """Return the commands with valid other keys.
+    """Return the commands with the keys of `overrides`, which are valid.
 
-    Characters replace the keys outside the editor, all other keys those that work everywhere.
+    Characters replace the keys outside the editor; all other keys replace those that work everywhere.
     """
     chosen = dict(overrides)
     return tuple(_with_keys(command, chosen.get(setting_name(command), ())) for command in commands)
@@ -85,11 +85,11 @@ def _fault(name: str, keys: Sequence[str]) -> str:
         if key in own:
             continue
         if not (_is_outside(key) or _EVERYWHERE.fullmatch(key)):
-            return f'there is no key "{key}" to choose; keys are such as "r", "/", "f5", "shift+f5", "ctrl+e", "alt+e".'
+            return f'"{key}" is not a valid key; use keys such as "r", "/", "f5", "shift+f5", "ctrl+e" or "alt+e".'
         if key in TAKEN:
             return f"{key_name(key)} {TAKEN[key]}; choose another key."
         if key in _IN_PANES:
-            return f"{key_name(key)} has a meaning of its own in the pane {_IN_PANES[key].heading}; choose another key."
+            return f"{key_name(key)} already has a meaning in the pane {_IN_PANES[key].heading}; choose another key."
     return ""
 
 

@@ -44,7 +44,7 @@ class Draft:
         self.release()
         self._path, self._lock = path, lock
 
-    def take_left(self, known: str) -> str | None:
+    def take_abandoned(self, known: str) -> str | None:
         """Take over the oldest draft that an app left, and return its text, if any; remove drafts of `known`."""
         for path in self._all():
             if path == self._path or (held := _locked(path)) is None:
@@ -53,7 +53,7 @@ class Draft:
             try:
                 with open(path, encoding="utf-8", newline="", opener=ordinary) as stream:
                     text = stream.read()
-            except (OSError, UnicodeDecodeError):
+            except (OSError, UnicodeDecodeError):  # another program damaged the draft: it stays in its folder
                 os.close(lock)
                 continue
             if is_ours:
@@ -75,7 +75,7 @@ class Draft:
     def remove(self) -> None:
         """Remove the draft: everything is saved."""
         if self._path is not None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # the next app offers the draft, but removes it if the file has its text
                 self._path.unlink(missing_ok=True)
         self.release()
 
@@ -116,7 +116,7 @@ def _locked(path: Path) -> tuple[int, bool] | None:
 
 
 SETTLED_NS = 2_000_000_000
-"""Age in ns from which on another stamp follows any change: file systems' clocks tick slowly."""
+"""Age in ns of a stamp that any later change replaces: clocks of file systems tick slowly."""
 
 
 @dataclass(frozen=True)
@@ -219,9 +219,9 @@ class OpenFile:
                 return
         self.draft.save(mine)
 
-    def left_draft(self) -> str | None:
+    def abandoned_draft(self) -> str | None:
         """Take over the draft of an app that ended; None if there is none, or it has the file's text."""
-        return self.draft.take_left(_lines_of(self._on_disk))
+        return self.draft.take_abandoned(_lines_of(self._on_disk))
 
     def _changed_by_others(self, mine: str) -> bool:
         stamp = stamp_of(self.path, FileNotFoundError)

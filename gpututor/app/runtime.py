@@ -14,7 +14,7 @@ from textual.css.stylesheet import Stylesheet
 from gpututor.paths import log_file
 
 START_AFTER_S = 2.0
-"""Seconds until all that comes after the first paint is there."""
+"""Seconds until everything that is mounted after the first paint is ready."""
 LOOK_EVERY_S = 0.25
 QUIET_S = 0.15
 """Seconds without a key before a collection of young objects, which mostly takes less than 10 ms."""
@@ -72,7 +72,7 @@ def write_log(error: BaseException) -> None:
     import traceback
 
     lines = "".join(traceback.format_exception(error))
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # the disk may be full; the message on the terminal has the error
         path = log_file()
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as stream:

@@ -6,7 +6,7 @@ uses no others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from textual import events
@@ -19,6 +19,7 @@ from textual.strip import Strip
 if TYPE_CHECKING:
     from textual.content import Content
     from textual.driver import Driver
+    from textual.drivers.linux_driver import LinuxDriver
     from textual.widgets import TextArea
     from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 
@@ -28,7 +29,7 @@ MODULES = {
 }
 """Private modules, and the reason for each."""
 OVERRIDDEN = {
-    "_sequence_to_key_events": "Esc with a key behind it is not lost; ESCDELAY (Textualize/textual#4848) cannot do it.",
+    "_sequence_to_key_events": "Esc before another key is not lost; ESCDELAY (Textualize/textual#4848) cannot do it.",
     "_compositor_refresh": "A screen is painted once a step of the event loop; see also Textualize/textual#5516.",
     "_fatal_error": "The learner's text is saved before the app ends; no hook for it: Textualize/textual#2818.",
     "_action_command_list": "The palette's list may not be laid out yet when a page is turned.",
@@ -52,6 +53,11 @@ def paint_changed(screen: Screen[Any]) -> None:
 
 def strips_of(screen: Screen[Any]) -> list[Strip]:
     return screen._compositor.render_strips(screen.size)
+
+
+def replace_output(driver: LinuxDriver, wrap: Callable[[Any], Any]) -> None:
+    """Replace the stream that a thread of the driver writes to."""
+    driver._file = wrap(driver._file)
 
 
 def app_of(driver: Driver) -> App[Any]:

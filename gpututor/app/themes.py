@@ -198,7 +198,7 @@ def _made_readable(theme: Theme) -> Theme:
         **dict.fromkeys(("block-cursor-foreground", "input-cursor-foreground"), grounds[0].hex),
         "block-cursor-blurred-foreground": foreground,
     }
-    # With the backgrounds: else the panel would follow the primary color.
+    # Set the backgrounds too: otherwise the panel would follow the primary color.
     changes: dict[str, Any] = parts | {name: color[name].hex for name in _GROUNDS}
     return replace(theme, **changes, foreground=foreground, variables=variables)
 
@@ -215,9 +215,9 @@ def _luminance(color: Color) -> float:
 
 
 _BRIGHT = 0.18
-"""Light of a background from which on it is drawn reversed. Screens below a dialog are darker."""
+"""Least luminance of a background that is drawn reversed. Screens below a dialog are darker."""
 _PALE = 0.4
-"""Light of text up to which it is drawn dim."""
+"""Luminance of text below which it is drawn dim."""
 _DIM = Style(dim=True)
 
 

@@ -63,7 +63,7 @@ def moment(written: str, now: datetime) -> str:
         then = datetime.fromisoformat(written)
         ago_s = (now - then).total_seconds()
         local, today = then.astimezone(now.tzinfo), now.date()
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError):  # a newer gpututor may write times in another form
         return written
     if 0 <= ago_s < 60:
         return "just now"

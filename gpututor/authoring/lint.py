@@ -135,7 +135,7 @@ def lesson_problems(lesson: Lesson, course: Course) -> Iterator[Problem]:
     yield from _length(file, text, (least, most + more))
     for heading in LESSON_HEADINGS:
         if heading not in headings(text):
-            advice = "Every lesson has one; others show what it holds."
+            advice = "Every lesson has one; other lessons show what belongs there."
             yield Problem(file, f"there is no heading `## {heading}`", advice)
     if (number := examples(text)) < LEAST_EXAMPLES:
         advice = "Write them as ```python blocks; they are run one after the other."
@@ -185,7 +185,7 @@ def _hints(exercise: Exercise) -> Iterator[Problem]:
         return  # reported for the solution
     shown = "\n".join(hints)
     if statements and all(line in shown for line in statements):
-        yield Problem(file, "the hints hold the whole solution", "Leave something to be written, if only a line.")
+        yield Problem(file, "the hints contain the whole solution", "Leave at least a line for the learner to write.")
 
 
 def _starter(exercise: Exercise) -> Iterator[Problem]:
@@ -288,10 +288,10 @@ def _link(file: Path, line: int, target: str, text: str) -> Iterator[Problem]:
     path, _, anchor = target.partition("#")
     goal = file.parent / path if path else file
     if not goal.exists():
-        yield Problem(file, f"the link leads to {path}, which is not there", "Fix the link.", line=line)
+        yield Problem(file, f"the link leads to {path}, which does not exist", "Fix the link.", line=line)
         return
     if anchor and goal.suffix == ".md":
         text = text if goal == file else goal.read_text(encoding="utf-8")
         if anchor not in anchors(text):
-            problem = f"the link leads to #{anchor}, and there is no such heading"
+            problem = f"the link leads to #{anchor}, but there is no such heading"
             yield Problem(file, problem, "Fix the link.", line=line)

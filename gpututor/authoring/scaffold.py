@@ -68,7 +68,7 @@ def _slug(word: str, words: str) -> str:
     match = _SLUG.fullmatch(word)
     if match is None:
         advice = "Write LESSON/EXERCISE, such as keep_the_data_moving/one_big_copy."
-        raise UsageError(f"{words!r} names no exercise: expected lower-case words joined by _.", advice)
+        raise UsageError(f"{words!r} is not a valid name: expected lower-case words joined by _.", advice)
     return match[1]
 
 

@@ -323,7 +323,7 @@ def _solution(exercise: Exercise, seed: int, report: Report) -> Iterator[Problem
 def _starter(exercise: Exercise, report: Report) -> Iterator[Problem]:
     file = exercise.folder / "starter.py"
     if report.outcome is Outcome.PASSED:
-        yield Problem(file, "the starter passes", "Take out of it what is to be learned, or check for it.")
+        yield Problem(file, "the starter passes", "Remove what learners have to write, or add a check for it.")
     elif report.outcome not in _REJECTED:
         advice = "It should run, and its report should name what is missing."
         yield Problem(file, "the starter is not graded", advice, details=describe_failure(report))
@@ -357,17 +357,17 @@ def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterat
     assert verdict is not None
     words = {"expected": verdict.expected, "got": verdict.got, "why": verdict.why, "advice": verdict.advice}
     if missing := [name for name, text in words.items() if not text]:
-        advice = f"Give the check {named} why= and advice= that speak of this exercise."
+        advice = f"Give the check {named} why= and advice= with sentences for this exercise."
         yield Problem(file, f"its report lacks: {', '.join(missing)}", advice, details=describe_failure(report))
     if verdict.line is None:
-        advice = f"Let the check {named} find the line, or write the mistake so that one line does it."
+        advice = f"Let the check {named} find the line, or write the mistake so that a single line causes it."
         yield Problem(file, "its report does not name the line", advice, details=describe_failure(report))
 
 
 def _wrong_on(file: Path, named: str, model: str, report: Report) -> Iterator[Problem]:
     """Expect a failure, unless the check that the file names does not apply on this model."""
     if report.outcome is Outcome.PASSED and _applies(named, report):
-        advice = "Let work grow until the mistake shows on every GPU, or check for it by the trace."
+        advice = "Make the inputs larger until the mistake shows on every GPU, or check for it in the trace."
         yield Problem(file, f"it passes on {model}", advice, line=1)
 
 
@@ -392,7 +392,7 @@ def _baseline(exercise: Exercise, name: str, of_values: frozenset[str], report: 
 
 def _constants(exercise: Exercise, report: Report) -> Iterator[Problem]:
     if report.outcome not in _REJECTED:
-        advice = "Add a check of the values; each call of a grading should ask for others."
+        advice = "Add a check of the values, and let each call of a grading expect different values."
         problem = "a function that returns None, True, 0, 1.0, 'cuda:0', [] and so on is not refused"
         yield Problem(exercise.folder / "checks.py", problem, advice, details=describe_failure(report))
 
@@ -402,7 +402,7 @@ def _spoiled(exercise: Exercise, how: str, of_values: frozenset[str], report: Re
     if report.outcome not in _REJECTED or not (by_value or report.outcome is Outcome.ERROR):
         values = how if how == "flipped" else f"all {how}"
         problem = f"the solution's results, {values}, are not refused for their values"
-        advice = "Let a check of values see every part of the result; draw inputs that differ in every element."
+        advice = "Let a check of values cover every part of the result, and draw inputs that differ in every element."
         yield Problem(exercise.folder / "checks.py", problem, advice, details=describe_failure(report))
 
 

@@ -89,7 +89,7 @@ def mutant_problems(
     file = exercise.folder / "solution.py"
     for mutant in mutants.survivors:
         advice = (
-            "Let a check notice it; or, where it is harmless, say so in exercise.toml: "
+            "Let a check notice it; or, if it is harmless, say so in exercise.toml: "
             f'[[excused_mutant]] with change = "{mutant.change}" and a reason.'
         )
         yield Problem(file, f"with this change it still passes: {mutant.change}", advice, line=mutant.line)
@@ -411,5 +411,5 @@ def example_problems(lesson: Lesson, judge: JudgePool) -> Iterator[Problem]:
             yield Problem(file, "the example does not print what the text says", advice, result["line"], "", details)
     written = lint.examples(lesson.text)
     if not any(result["error"] for result in results) and len(results) != written:
-        problem = f"{written} blocks of Python begin, and {len(results)} were found whole"
+        problem = f"{written} blocks of Python begin, but only {len(results)} are complete"
         yield Problem(file, problem, "Begin and end each block with ``` at the start of a line.")

@@ -55,7 +55,7 @@ _WITHOUT_MARK = {
 _PLAIN_NAME = re.compile(r"[^\W_]+(?:[ '’-][^\W_]+)*")
 _PUNCTUATION = re.compile(
     r"[\\`*\[\]<>|~&$#@]"
-    r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # between letters it is no markup
+    r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # an underscore between letters is not markup
     r"|(?<=:)/(?=/)|(?<=www)\."  # some readers make links of these
 )
 _HEADING = re.compile(r"#{1,6} +(.*)")
@@ -154,7 +154,7 @@ def slip_days_for_student(gradebook: Gradebook, marks: StudentMarks) -> str:
 
 
 def has_hidden(exercise: ExerciseSummary, rules: Rules, report: Report | None) -> bool:
-    """Check that the exercise has hidden checks, in this report or not."""
+    """Return True if the exercise has hidden checks, even if this report has none of them."""
     names = [check.check for check in exercise.checks]
     names += [verdict.check for verdict in report.verdicts] if report is not None else []
     return bool(rules.of(exercise.exercise).hidden) or any(rules.is_hidden(exercise.exercise, name) for name in names)

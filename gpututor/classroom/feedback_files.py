@@ -79,7 +79,7 @@ class Platform:
         """Raise `UsageError` if the class has no names of this platform, or `path` is its download."""
         class_ = gradebook.class_
         if class_.layout != self.layout:
-            title = f"{folder.folder} holds a class in the layout `{class_.layout}`, not `{self.layout}`."
+            title = f"{folder.folder} contains a class in the layout `{class_.layout}`, not `{self.layout}`."
             advice = f"{self.name} needs the names of its {self.download}. Grade that download, then run this again."
             raise UsageError(title, advice)
         if class_.source and path.resolve() == Path(class_.source).resolve():

@@ -22,7 +22,7 @@ from gpututor.json_dataclasses import read
 from gpututor.processes import is_alive
 
 _PLAIN = re.compile(r"(?![0-9a-f]{12}\Z)[A-Za-z0-9_][A-Za-z0-9_.@ +-]{0,79}(?<![. ])(?<!-[0-9a-f]{12})", re.IGNORECASE)
-"""Names of students that are names of files, too. A name in another form gets a digest at its end."""
+"""Ids of students that are used as file names unchanged. Other ids get a digest at their end."""
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_@+-]+")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 """Names that Windows refuses for files."""
@@ -103,7 +103,7 @@ class ClassFolder:
 
     def read_class(self) -> Class:
         """Raise `UsageError` if there is no class, or it cannot be read."""
-        advice = "Move the file away, then grade the class again with --resume, and --course where that is needed."
+        advice = "Move the file away, then grade the class again with --resume, and with --course if you used it."
         return self.or_not_graded(read_json(self.class_file, _class_of, advice))
 
     def or_not_graded(self, content: Built | None) -> Built:
@@ -150,7 +150,7 @@ def folder_name(student: str) -> str:
 def locked(folder: ClassFolder) -> Iterator[None]:
     """Hold the class's lock, which ends with the process. Raises `UsageError` that names another holder.
 
-    A file system without locks (some that clusters share) works as well: two graders would only do the same twice.
+    On a file system without locks, as some clusters have, two graders would only do the same work twice.
     """
     try:
         folder.make()

@@ -42,7 +42,7 @@ root="${GPUTUTOR_AUTOGRADER_ROOT:-/autograder}"
 
 apt-get update
 apt-get install -y --no-install-recommends python3 python3-venv
-# Most containers do not allow bubblewrap. Where they do, submissions see no other file.
+# Most containers do not allow bubblewrap. If yours does, submissions see no other files.
 apt-get install -y --no-install-recommends bubblewrap || true
 
 python=python3

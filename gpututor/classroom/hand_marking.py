@@ -46,7 +46,7 @@ def written_words(entry: HistoryEntry, exercise: ExerciseSummary, before: Mark) 
 
 
 def points_in_range(words: str, exercise: ExerciseSummary) -> float:
-    """Return a mark. Raises `UsageError` for one that is no number, or more than the exercise is worth."""
+    """Return a mark. Raises `UsageError` if it is not a number, or more than the exercise is worth."""
     most = MOST_POINTS if exercise.most is None else exercise.most
     try:
         points = float(words.replace(",", "."))
@@ -55,7 +55,7 @@ def points_in_range(words: str, exercise: ExerciseSummary) -> float:
     if not 0 <= points <= most:
         extra = f", {number(exercise.extra)} of them extra" if exercise.extra else ""
         raise UsageError(
-            f"{words!r} is no mark for {exercise.numbered_title}.",
+            f"{words!r} is not a mark for {exercise.numbered_title}.",
             f"Give a number from 0 to {number(most)}{extra}. The rules say what an exercise is worth.",
         )
     return points

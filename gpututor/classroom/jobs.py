@@ -144,7 +144,7 @@ class Options:
         )
 
     def has_variants(self, exercise: str) -> bool:
-        """Check that students have an exercise with values of their own."""
+        """Return True if each student has a variant of the exercise."""
         return exercise in self._by_exercise and bool(self._by_exercise[exercise].versions)
 
     @cached_property
@@ -291,7 +291,7 @@ def read_failures(folder: ClassFolder) -> dict[GradingKey, JobFailure]:
 
     def build(data: object) -> list[JobFailure]:
         if not isinstance(data, list):
-            raise ValueError("it must hold a list")
+            raise ValueError("it must contain a list")
         return [read(JobFailure, each, f"[{number}]") for number, each in enumerate(data)]
 
     advice = "Move the file away, then grade the class again with --resume."

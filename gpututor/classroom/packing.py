@@ -52,7 +52,7 @@ def zip_of(files: Mapping[str, bytes]) -> bytes:
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(files):
-            info = zipfile.ZipInfo(name)  # of 1980
+            info = zipfile.ZipInfo(name)  # dated 1980, so that equal files make equal zips
             info.external_attr, info.create_system = 0o100644 << 16, 3  # an ordinary file of Unix
             archive.writestr(info, files[name])
     return whole.getvalue()
@@ -75,7 +75,7 @@ def _is_ours(path: Path, is_ours: Callable[[zipfile.ZipFile], bool]) -> bool:
         with open(path, "rb", opener=ordinary) as stream, zipfile.ZipFile(stream) as archive:
             return is_ours(archive)
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError):
-        return False
+        return False  # not our zip, so it is not replaced
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def pack_of(course: Course, workspace: Workspace, exercises: Iterable[Exercise])
 
 
 def _warning(text: str) -> str:
-    """Return why Python cannot parse it; empty if it can."""
+    """Return a sentence if Python cannot parse the text; otherwise an empty text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -183,11 +183,11 @@ def _warning(text: str) -> str:
 
 
 def _other_files(course: Course, workspace: Workspace) -> Iterator[str]:
-    """Yield other Python files in the workspace and its lessons, but no deeper ones."""
+    """Yield Python files that belong to no exercise, in the workspace and in its folders of lessons."""
     known = {workspace.path_of(exercise) for exercise in course.exercises}
     lessons = [workspace.folder / lesson.folder.name for lesson in course.lessons]
     for folder in (workspace.folder, *(lesson for lesson in lessons if not lesson.is_symlink())):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the list is only a hint about misnamed files
             for path in sorted(folder.glob("*.py")):
                 if path not in known:
                     yield path.relative_to(workspace.folder).as_posix()
@@ -244,7 +244,7 @@ def write_student_course(course: Course, out: Path, *, notebooks: bool = False) 
 
 
 def _write(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write the files. Raises `CourseError` if they are no course."""
+    """Write the files. Raises `CourseError` if they are not a valid course."""
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)

@@ -29,8 +29,8 @@ from gpututor.hardware.inventory import (
 from gpututor.hardware.scenario import ACCELERATORS
 
 _LOST_SECRET = (
-    "Restore it, or name a copy with --secret. Another secret means other inputs and new gradings: for that, choose "
-    "another folder with --out."
+    "Restore it, or name a copy with --secret. Another secret means other inputs and new gradings: if you want that, "
+    "choose another folder with --out."
 )
 
 

@@ -1,7 +1,7 @@
 """Pseudonyms: a class without names, for reports that people outside of the course may see.
 
-Names are replaced in the class, the rules, the history and the reports before the gradebook is made of them, so that
-no table or page has to know of it.
+Names are replaced in the class, the rules, the history and the reports before the gradebook is made. So the code that
+writes tables and pages needs no special case.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PREFIX = "student-"
 _DIGITS = 8
 _WORD = re.compile(r"[^\W_]+")
 _LEAST_LETTERS, _LEAST_DIGITS = 3, 5
-"""Shortest words, and numbers, that are replaced in texts: shorter ones are too often something else."""
+"""Least length of a word, and of a number, that is replaced in texts: shorter ones mostly have another meaning."""
 
 
 class Pseudonyms:

@@ -72,12 +72,12 @@ def request_again(job: Job, recording: Path | None) -> GradeRequest:
 
 
 def may_be_taken(report: Report) -> bool:
-    """Check that a report is a result of the submission, not of a failed grading."""
+    """Return True if the report is about the submission, and not about a failed grading."""
     return report.outcome not in NO_RESULTS
 
 
 def same_result(report: Report, other: Report) -> bool:
-    """Compare outcomes and checks of two reports; times and words may differ."""
+    """Return True if outcomes and checks of two reports are equal; times and words may differ."""
     statuses, others = (
         [(verdict.scenario, verdict.check, verdict.status) for verdict in each.verdicts] for each in (report, other)
     )
@@ -111,7 +111,7 @@ def accept_regrade(
 
 
 def report_before(folder: ClassFolder, key: GradingKey) -> Report | None:
-    """Return the report in the journal; None without one, or for a broken file."""
+    """Return the report in the journal; None if there is none or its file is broken, which regrading repairs."""
     try:
         return read_entry(folder.journal, key)
     except GradingError:

@@ -120,7 +120,7 @@ def read_roster(path: Path) -> Roster:
         for name, cell in cells.items():
             if len(cell) > _LONGEST or not cell.isprintable():
                 advice = f"Write one line of text, at most {_LONGEST} characters."
-                raise _mistake(table, line, columns[name], f"{truncate(repr(cell), 40)} is no {name}", advice)
+                raise _mistake(table, line, columns[name], f"{truncate(repr(cell), 40)} is not a valid {name}", advice)
         id = cells.get("id") or cells.get("email", "")
         if not id:
             at = columns.get("id", columns.get("email", 0))
@@ -183,7 +183,7 @@ def _hours(table: Table, line: int, columns: Mapping[str, int], cell: str) -> fl
         hours = -1.0
     if not 0 <= hours <= _MOST_HOURS:
         advice = f"Write hours, from 0 to {_MOST_HOURS}, such as 48. For a date, use [[extension]] in the rules."
-        raise _mistake(table, line, columns["extension"], f"{cell!r} is no number of hours", advice)
+        raise _mistake(table, line, columns["extension"], f"{cell!r} is not a number of hours", advice)
     return hours
 
 

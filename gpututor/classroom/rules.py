@@ -72,7 +72,7 @@ class LatePolicy:
     """Minutes within which an attempt is in time. A later one is late from the due date on."""
     most_per_cent: float = 100.0
     reject_after_hours: float | None = None
-    """Hours after the due date, from which on an attempt is worth nothing; None: never."""
+    """Hours after the due date after which an attempt is worth nothing; None: never."""
 
     def slip_days(self, late_s: float) -> int:
         """Return the number of days by which the due date must move for an attempt to be in time."""
@@ -147,7 +147,7 @@ class Rules:
         return self.exercises.get(exercise, _DEFAULT)
 
     def is_hidden(self, exercise: str, check: str) -> bool:
-        """Check that students must not know of this check."""
+        """Return True if students must not know of this check."""
         return check in self.hidden or check in self.of(exercise).hidden
 
     def needs_of(self, exercise: str) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ class Rules:
         return max(dates, default=None)
 
     def extends(self, exercise: str, student: str) -> bool:
-        """Check that the student has an extension, which may be none without a due date."""
+        """Return True if the student has an extension; without a due date, it may have no effect."""
         return any(each.student == student and each.exercise in ("", exercise) for each in self.extensions)
 
     def rounded(self, points: float) -> float:
@@ -212,7 +212,7 @@ def rules_for(folder: ClassFolder, path: Path | None = None) -> Rules:
 
 
 def course_of(class_: Class) -> Course | None:
-    """Load the course; None if its folder is missing."""
+    """Load the course; None if that fails, which `make_gradebook` reports."""
     try:
         return load_course(Path(class_.course))
     except CourseError:
@@ -340,7 +340,7 @@ def _mistakes_between(values: dict[str, Any], exercises: Sequence[str]) -> Itera
     late = LatePolicy(**values["late"])
     if values["slip_days"] and not late.per_cent and late.reject_after_hours is None:
         advice = "Write per_cent in [late]: 100 if late work is worth nothing without a slip day."
-        yield Mistake("slip_days", "there is no penalty that they could save", advice)
+        yield Mistake("slip_days", "slip days have no effect without a late penalty", advice)
     for position, extension in enumerate(values["extension"]):
         key, exercise = f"extension[{position}]", extension["exercise"]
         if (extension["due"] is None) == (extension["hours"] is None):
@@ -463,18 +463,18 @@ class CheckDescriptions:
         try:
             path = paths.descriptions_folder() / f"{exercise_digest(exercise.folder)}.json"
         except CourseError:
-            return ()
+            return ()  # an unreadable file; grading the exercise reports it
         if (cached := _cached(path)) is not None or not self._has_judge:
             return cached or ()
         try:
             self._client = self._client or GradingClient()
             checks = self._client.describe(str(exercise.folder))
         except CourseError:
-            return ()
+            return ()  # the author's checks are broken; grading the exercise reports it
         except GradingError:  # PyTorch is not installed, or the judge died
             self._has_judge = False
             return ()
-        with suppress(OSError):
+        with suppress(OSError):  # without a cache, the judge describes the checks again
             write_atomically(path, json.dumps({"gpututor": __version__, **description_to_json(checks)}))
         return checks
 

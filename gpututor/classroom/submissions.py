@@ -48,7 +48,7 @@ class Submission:
     """Number from 1 among this student's attempts at this exercise, in the order of time."""
     late: bool = False
     refusal: str = ""
-    """Reason, a sentence, for which it cannot be graded; empty otherwise. A refused file still counts as submitted."""
+    """Sentence with the reason why it cannot be graded; else empty. A refused file still counts as submitted."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ _IN_TEXT = {
     delimiter: re.compile(rf"(?<=[{others}\t\r\n])(?=[\"']*\s*[\"']*[{_SIGNS}])")
     for delimiter, others in ((",", ";"), (";", ","), ("\t", ",;"))
 }
-"""Places at which a spreadsheet that assumes another delimiter would start a cell with a formula."""
+"""Places where a spreadsheet that splits at another delimiter would find a cell with a formula."""
 _HARMLESS = re.compile(r"-|-?[0-9]+([.,][0-9]+)?")
 _QUOTED = re.compile('"[^"]*"')
 _LARGEST_BYTES = 64 << 20
@@ -57,7 +57,7 @@ def _cell_text(cell: Cell, delimiter: str) -> str:
 
 
 def _safe(text: str, delimiter: str) -> str:
-    """Put a ' before each place where a spreadsheet, whatever delimiter it assumes, may start a formula."""
+    """Put a ' before each place where a spreadsheet may start a formula, for any delimiter that it assumes."""
     shown = text if text.isprintable() and text.isascii() else escape_control_chars(text)  # a class has a million cells
     shown = _IN_TEXT[delimiter].sub("'", shown)
     return f"'{shown}" if _FORMULA.match(text) else shown

@@ -19,7 +19,7 @@ from gpututor.grading.report import Outcome
 MOST_ATTEMPTS = 3
 """Attempts at a grading that fails."""
 MOST_BROKEN = 8
-"""Failures in a row, from an exercise's first grading on, after which the exercise counts as broken."""
+"""Failures after which an exercise counts as broken, if none of its gradings succeeded before."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class WorkQueue:
         return self._stopped or not self._left
 
     def was_stopped(self) -> bool:
-        """Check for a stop. No property: another thread may change it at any time."""
+        """Return True if the queue was stopped. It is not a property, because another thread may change it any time."""
         return self._stopped
 
     def claim(
@@ -197,7 +197,7 @@ class WorkQueue:
         self.failures.append(JobFailure(attempt.job.key, attempt.number, why))
 
     def _give_up_exercise(self, exercise: str, why: str) -> None:
-        words = f"Not tried, because the first {MOST_BROKEN} gradings of this exercise broke. The last error: {why}"
+        words = f"Not tried, because the first {MOST_BROKEN} gradings of this exercise failed. The last error: {why}"
         for attempt in self._waiting.pop(exercise, deque()):
             self._give_up(replace(attempt, number=attempt.number - 1), words)
         for attempt in [attempt for attempt in self._retries if attempt.job.key.exercise == exercise]:

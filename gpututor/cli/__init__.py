@@ -1,1 +1,1 @@
-"""The plain verbs, one file each."""
+"""The verbs of the command line, one file each."""

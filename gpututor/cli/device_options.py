@@ -26,7 +26,7 @@ def add_device_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool 
     if several_gpus:
         model_help, metavar = "the models of the virtual GPU to run on, one after the other", "NAME[,NAME…]"
     parser.add_argument("--model", "--gpu", dest="gpu", action=_Model, metavar=metavar, help=model_help)
-    parser.add_argument("--gpus", type=int, metavar="N", help="how many virtual GPUs, 0 to 8")
+    parser.add_argument("--gpus", type=int, metavar="N", help="number of virtual GPUs, 0 to 8")
 
 
 def settle_device(arguments: argparse.Namespace, *, by_settings: bool = False) -> str:

@@ -1,10 +1,10 @@
-"""Grade a solution file, and say check by check what was found.
+"""Grade a solution file, and report the result of each check.
 
---all grades every file of your folder that you have changed, one line each, and the failed checks. Unchanged starters
-and missing files are counted, and are no failure.
+--all grades every file of your folder that you have changed. It prints a line for each file and for each failed check.
+Unchanged starters and missing files are only counted: they are not failures.
 
 Exit codes: 0 passed (with --all: every graded file); 1 a check failed; 2 wrong usage, or (without --all) a file that
-cannot be read; 3 not decided, or this machine lacks something; 4 the grader failed. With --all, 1 comes first.
+cannot be read; 3 not decided, or this machine lacks something; 4 the grader failed. With --all, 1 takes precedence.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SEEDS = 2**32
 """Number of seeds: the judge draws from these, and every generator accepts them."""
 _SENTENCE_AT = 13
 MOST_LEFT_OUT = 10
-"""Lines of a notebook that are named because they are left out."""
+"""Left-out lines of a notebook that are listed; the rest is counted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,11 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     seed_help = f"the seed of the inputs, to repeat a grading: 0 to {SEEDS - 1}"
     parser.add_argument("--seed", type=whole_number(0, SEEDS - 1), metavar="N", help=seed_help)
     isolation_help = (
-        "what the file runs in: process (limits and cleanup, no secrecy), bubblewrap (Linux: sees no file of yours, "
-        "no network) or auto (process for a file of your own folder, bubblewrap for any other; the default)"
+        "how the file is isolated: process (limits and cleanup only), bubblewrap (Linux; no access to your files or "
+        "the network) or auto (the default: process for files of your own folder, bubblewrap for others)"
     )
     parser.add_argument("--isolation", choices=("auto", "process", "bubblewrap"), default="auto", help=isolation_help)
-    json_help = "print the report as JSON; a name that no honest solution needs makes the outcome `needs review`"
+    json_help = "print the report as JSON; suspicious names in the code make the outcome `needs review`"
     parser.add_argument("--json", action="store_true", help=json_help)
 
 
@@ -88,7 +88,7 @@ def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
     course.check_has_checks()
     if arguments.all:
-        from gpututor.cli.grade_all import grade_all  # with the gradebook
+        from gpututor.cli.grade_all import grade_all  # it imports the gradebook, which few runs need
 
         return grade_all(arguments, course)
     exercise = course.find(arguments.exercise)
@@ -107,7 +107,7 @@ def main(arguments: argparse.Namespace) -> int:
     for line in program.left_out[:MOST_LEFT_OUT]:
         print(f"gpututor: left out of {escape_control_chars(f'{path.name}, {line}')}", file=sys.stderr)
     if (more := len(program.left_out) - MOST_LEFT_OUT) > 0:
-        print(f"gpututor: left out, too: {count(more, 'line')} with magics and shell commands", file=sys.stderr)
+        print(f"gpututor: left out: {count(more, 'more line')} with magics and shell commands", file=sys.stderr)
     request = request_for(arguments, exercise, program.text, path.name)
     writer = attempt_writer(course) if own_file else None
     pending = writer.recordings.create_pending() if writer else None
@@ -124,7 +124,7 @@ def main(arguments: argparse.Namespace) -> int:
         if writer is None:
             show()
         else:
-            from gpututor.progress.attempt_writer import FinishedRun  # with SQLite
+            from gpututor.progress.attempt_writer import FinishedRun  # it imports SQLite
 
             save_attempt(writer, FinishedRun(report, request.submission, pending), show)
     except BaseException:

@@ -2,8 +2,8 @@
 
 In an existing folder only the missing files are created; nothing is overwritten.
 From then on the app and the verbs use this folder, until `init` names another.
-Without DIR: the folder of --workspace, the workspace found from here, or else ~/gpututor. For a course other than the
-built-in one it is ~/gpututor-ID, with the ID of its course.toml.
+Without DIR: the folder of --workspace, else the workspace found from here, else ~/gpututor. Courses other than the
+built-in course use ~/gpututor-ID, with the ID of their course.toml.
 """
 
 from __future__ import annotations

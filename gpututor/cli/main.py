@@ -1,4 +1,4 @@
-"""The command `gpututor`: the app without a verb, else a plain verb."""
+"""The command `gpututor`: runs a verb, or starts the app if there is none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PIPE_CLOSED = 141
 
 @dataclass(frozen=True)
 class Verb:
-    """A plain verb. Its module has `add_arguments(parser)` and `main(arguments) -> exit code`."""
+    """A verb. Its module has `add_arguments(parser)` and `main(arguments) -> exit code`."""
 
     name: str
     """`grade`; `classroom grade` for a verb that follows `classroom`."""
@@ -79,7 +79,7 @@ FIRST_VERBS = tuple(verb for verb in VERBS if " " not in verb.name)
 
 _OPTIONS_WITH_A_FOLDER = {
     "--course": "use the course in this folder, or the installed course of this name, instead of the built-in course",
-    "--workspace": "your folder of solution files, instead of the folder found from here",
+    "--workspace": "your folder of solution files (default: found from the current folder)",
 }
 
 
@@ -88,11 +88,11 @@ def main(words: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that is not UTF-8 gets ? instead of a traceback
-    # 7 ms: Python would examine every object at exit. Those that only the main program still uses just go with it.
+    # Saves 7 ms: at exit Python would search all objects for garbage, although the process ends anyway.
     atexit.register(gc.freeze)
     try:
         code = _run(list(sys.argv[1:] if words is None else words))
-        print(end="", flush=True)  # here, where an error is still caught
+        print(end="", flush=True)  # now, while an error of stdout is still caught
     except TutorError as error:
         print_error(error)
         return error.exit_code
@@ -127,7 +127,7 @@ def _run(words: list[str]) -> int:
     module = importlib.import_module(verb.module) if verb else None
     parser = _parser()
     subparsers = parser.add_subparsers(title="verbs", metavar="VERB")
-    # The other verbs are only seen in the list of all, and a parser of each takes 10 ms.
+    # Only the chosen verb needs its arguments: all of them would take 10 ms for each verb.
     lists_all = verb is None or not {"-h", "--help"}.isdisjoint(words)
     for known in FIRST_VERBS if lists_all or verb is None else (verb,):
         subparser = subparsers.add_parser(known.name, help=known.help, allow_abbrev=False)
@@ -223,7 +223,7 @@ def find_verb(words: list[str]) -> Verb | None:
         return verbs[word]
     from gpututor.fuzzy import did_you_mean
 
-    raise UsageError(f"There is no verb {word!r}.", f"{did_you_mean(word, verbs)}`gpututor --help` names them all.")
+    raise UsageError(f"There is no verb {word!r}.", f"{did_you_mean(word, verbs)}`gpututor --help` lists them all.")
 
 
 if __name__ == "__main__":

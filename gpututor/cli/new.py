@@ -14,11 +14,11 @@ from gpututor.authoring.scaffold import make_exercise
 from gpututor.text import escape_control_chars
 
 _WHAT_TO_WRITE = {
-    "lesson.md": "the idea, with examples that run; `gpututor verify` says what its form has to be",
-    "exercise.toml": "title, summary, minutes, difficulty; [[scenario]] for other machines than one GPU",
+    "lesson.md": "the idea, with examples that run; `gpututor verify` checks its form",
+    "exercise.toml": "title, summary, minutes, difficulty; [[scenario]] for machines other than one GPU",
     "task.md": "why, what, the signature, an example, what it is graded on: 80 to 200 words",
     "solution.py": "what an expert would write",
-    "given.py": "draw(): random inputs, another shape in each case; build(): where they live",
+    "given.py": "draw(): random inputs, another shape in each case; build(): the device that they are on",
     "checks.py": "what the idea is graded on; docs/authors has a page for each check",
     "wrong": "the mistakes that learners make: three files or more, each named after its mistake",
     "starter.py": "what the learner gets, with one TODO",

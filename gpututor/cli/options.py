@@ -53,7 +53,7 @@ def chosen_course(arguments: argparse.Namespace) -> Course:
 
 
 def chosen_workspace(arguments: argparse.Namespace, course: Course) -> Workspace:
-    """Return the learner's folder: `--workspace`, else the one found from here. Raises `WorkspaceError` if none."""
+    """Return the learner's workspace: `--workspace`, else `find_workspace`. Raises `WorkspaceError` without any."""
     from gpututor.course.workspace import check_not_missing, find_workspace, other_course_here
 
     workspace = find_workspace(arguments.workspace, course)
@@ -103,7 +103,7 @@ def open_progress(course: Course, patience: Patience | None = None) -> Iterator[
 
 def attempt_writer(course: Course) -> AttemptWriter:
     """Return the writer that saves attempts, as in the app."""
-    from gpututor.progress.attempt_writer import AttemptWriter  # with SQLite, which few verbs need
+    from gpututor.progress.attempt_writer import AttemptWriter  # it imports SQLite, which few verbs need
 
     return AttemptWriter(paths.progress_file(course.place))
 

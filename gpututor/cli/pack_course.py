@@ -3,8 +3,8 @@
 Students use it to read, edit, run, get hints, and submit with `gpututor pack`; it does not grade. It keeps the `id` of
 your course, so that you can grade their submissions with the whole course.
 
-If exercises have variants, --roster makes a zip for each student, with the student's own values. Without it, everybody
-gets the first values.
+If exercises have variants, --roster makes a zip for each student, with the student's own values. Without it, all
+students get the first values.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(arguments: argparse.Namespace) -> int:
     if unwritten := [path for path, content in files.items() if UNWRITTEN.encode() in content]:
         print(f"! Not written yet: {escape_control_chars(', '.join(unwritten))}.")
     if varying := [exercise.label for exercise in course.exercises if exercise.variants]:
-        print(f"! Everybody gets the first variant of {', '.join(varying)}: --roster makes a copy for each student.")
+        print(f"! All students get the first variant of {', '.join(varying)}: --roster makes a copy for each student.")
     is_zip = arguments.out.suffix.lower() == ".zip"
     folder = escape_control_chars(shlex.quote(arguments.out.stem if is_zip else arguments.out.name))
     print(f"Students {'unpack it, ' if is_zip else ''}use it with `gpututor --course {folder}`,")
@@ -58,5 +58,5 @@ def _for_each_student(course: Course, arguments: argparse.Namespace) -> int:
     write_student_courses(course, roster, arguments.out, notebooks=arguments.notebooks)
     out = escape_control_chars(str(arguments.out))
     print(f"Made {out}: {count(len(roster.students), 'zip')}, one for each student, with their variants.")
-    print(f"{TABLE} in it lists all values: it is for you. Grade with the same roster.")
+    print(f"{TABLE} in that folder lists all values, for you only. Grade with the same roster.")
     return 0

@@ -1,8 +1,8 @@
-"""`gpututor run`: run the learner's file on the device as a script, without grading.
+"""Run your file on the device as a script, without grading it.
 
   gpututor run 11.1 -- --seed 2 --steps 10
 
-What follows `--` is for the file.
+The words after `--` are arguments of the file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Serve the app to a browser on this machine, for people without a good terminal.
 
-Open the address that it prints. The address holds a random key, which is new each time: give it to nobody, for the app
-runs what is typed there. The server answers on the loopback address only. Each tab has an app of its own, and Ctrl-C
-ends all of them. It needs `pip install 'gpututor[browser]'`.
+Open the address that it prints. The address contains a random key, which is new each time. Do not share it: with the
+key, anyone on this machine can run code as you. The server listens on the loopback address only. Each tab has an app
+of its own, and Ctrl-C ends all of them. It needs `pip install 'gpututor[browser]'`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""Nothing is loaded from another server, and no other page learns the key or shows the app in a frame."""
+"""Headers: the page loads nothing from other servers, and no other page sees the key or shows the app in a frame."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,11 +94,11 @@ def application(command: str, port: int, key: str) -> web.Application:
     async def guard(
         request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        # A page of another server has its own origin; a name that someone points to this machine is another host.
+        # A page of another server has another origin; a foreign DNS name that leads to this machine is another host.
         origin = request.headers.get("Origin")
         is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
         if request.host not in hosts or (origin not in origins if origin is not None or is_socket else False):
-            raise web.HTTPForbidden(text="gpututor answers its own page only.")
+            raise web.HTTPForbidden(text="gpututor answers requests from its own page only.")
         return await handler(request)
 
     async def add_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -94,7 +94,7 @@ class ProgressLine:
     def follow(self, events: Iterator[GradingEvent]) -> Iterator[GradingEvent]:
         """Yield the same events; note the progress."""
         for event in events:
-            self._progress.hear(event)
+            self._progress.note(event)
             yield event
 
     def _print(self) -> None:

@@ -79,7 +79,7 @@ def main(arguments: argparse.Namespace) -> int:
         if not runs[1:]:
             _report(describe_run(runs[0], _program(task)))
         if runs[-1].interrupted:
-            break  # an interrupt ends them all
+            break  # an interrupt also cancels the remaining runs
     if len(names) > 1:
         _report(compare_runs(runs, [name or "" for name in names[len(runs) :]]))
     if arguments.chrome is not None and runs[0].chrome:
@@ -94,7 +94,7 @@ def _report(text: str) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raise `UsageError` for wrong usage that shows before anything runs."""
+    """Raise `UsageError` for mistakes that can be found before anything runs."""
     if arguments.module is not None and not arguments.module:
         raise UsageError("-m needs the name of a module.", "For example: gpututor trace -m package.train")
     if arguments.module is None and arguments.script is None:
@@ -105,7 +105,7 @@ def _check(arguments: argparse.Namespace) -> None:
     for option, path in written:
         _check_writable(option, path)
     if len({path.resolve() for _, path in written}) < len(written):
-        raise UsageError("--json and --chrome name the same file.", "Name two.")
+        raise UsageError("--json and --chrome name the same file.", "Give each option its own file.")
 
 
 def _path(word: str) -> Path:
@@ -114,7 +114,7 @@ def _path(word: str) -> Path:
 
 def _check_writable(option: str, path: Path) -> None:
     if path.suffix == ".py":
-        raise UsageError(f"{option} names a Python file, {path}.", "Name the file that is to be written.")
+        raise UsageError(f"{option} names a Python file, {path}.", "Name the file to write, after the option.")
     try:
         if path.exists() and not path.is_dir() and not path.is_file():
             return  # opening a pipe or a terminal may wait for its reader
@@ -161,7 +161,7 @@ def _run(task: dict[str, Any], chrome: Path | None, *, quiet: bool) -> Run:
 
 @contextlib.contextmanager
 def _forward_signals() -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int]]]:
-    """Forward signals to the child, except a Ctrl-C that the terminal sends it; gpututor lives on to report.
+    """Forward signals to the child, except a Ctrl-C from the terminal, which it gets anyway; gpututor stays to report.
 
     Yields a list to put the child into, and the list of signals received.
     """
@@ -174,7 +174,7 @@ def _forward_signals() -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int
         if number == signal.SIGTERM:
             send(number)
         elif not _is_in_the_foreground():
-            # The sender may have sent it to the child too, which a second one would disturb.
+            # Wait: the sender may also interrupt the child, and a second interrupt would stop its cleanup.
             later = threading.Timer(_SECOND_INTERRUPT_S, send, (number,))
             later.daemon = True
             later.start()

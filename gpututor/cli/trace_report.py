@@ -91,7 +91,7 @@ class Run:
     chrome: str = ""
     """File with the timeline of all processes that used a device; empty if there is none."""
     interrupted: bool = False
-    """True if gpututor was asked to end while it ran."""
+    """True if a signal interrupted gpututor during the run."""
     has_workers: bool = False
     """True if other processes computed without a device, such as workers of a DataLoader."""
 
@@ -155,7 +155,7 @@ def describe_run(run: Run, program: str) -> str:
         lines += textwrap.wrap(f"It ended {_ending(run.code)}{error.removesuffix('.')}.{advice}{until}", WIDTH)
     if run.has_workers and process.report["modelled"]:
         lines += textwrap.wrap(_WORKERS, WIDTH)
-    nothing = "No device did anything: nothing was made, moved or computed with PyTorch.\n"
+    nothing = "No device did anything: the program made, moved and computed no tensors.\n"
     table = [_processes(run)] if run.children else []
     return "\n".join(["\n".join(lines) + "\n", *table, process.report["words"] or nothing])
 

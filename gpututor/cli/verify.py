@@ -1,13 +1,15 @@
-"""The author's gate: checks exercises and lessons, and says how to fix them.
+"""Check exercises and lessons before you publish them, and say how to fix them.
 
 PATH is the folder of an exercise, a lesson or a course, a number (5 or 5.1) or a name; without one, all of the course.
 
-For each exercise: its form and texts; that the starter is refused; that the solution passes in every scenario with ten
-seeds; that each right variant passes in every scenario; that each wrong solution fails first on the check that it
-names, with a complete report; that no check breaks on them; that constants and spoiled results are rejected; that
-zeros, or the first argument, earn no point as the result; that tolerances reject nonsense; that baselines are right;
-and that the solution with one change (a move dropped, a wait added, a device swapped …) is noticed. For each lesson:
-its form, and its examples.
+For each lesson, verify checks its form, and runs its examples. For each exercise, it checks that
+  - its files and texts have the right form;
+  - the starter does not pass;
+  - the solution passes in every scenario with ten seeds, and each right variant in every scenario;
+  - each wrong solution fails first on the check that it names, with a complete report, and breaks no check;
+  - constants and spoiled results are rejected; zeros or the first argument as a result earn no points;
+  - tolerances reject nonsense, and baselines are right;
+  - a check notices each change of the solution, such as a dropped move, an added wait or a swapped device.
 
 --models grades the solution, the right variants and the wrong solutions on other GPUs, too: the right ones must pass
 there, and the wrong ones must fail.
@@ -15,7 +17,7 @@ there, and the wrong ones must fail.
 --json prints one object:
   schema_version  1
   subjects        [{name, folder, green, problems, notes, gradings, seconds, right, wrong, mutants}]
-      problems    [{file, line, key, problem, advice, details}], notes alike: notes make nothing red
+      problems    [{file, line, key, problem, advice, details}]; notes has the same form, and fails nothing
       mutants     {killed, excused, survivors, idle, share}; null for a lesson
       right       {kept, of}: solutions and right variants, and those that passed each time
       wrong       {kept, of, not_applicable}: wrong solutions, and those that failed each time; not_applicable: those
@@ -55,7 +57,7 @@ MOST_BY_DEFAULT = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="*", metavar="PATH", help="what to check; without one, the whole course")
-    workers_help = "how many judges at once (default: one a core)"
+    workers_help = "number of parallel judges (default: one per core)"
     parser.add_argument("--workers", type=whole_number(1, MOST_WORKERS), metavar="N", help=workers_help)
     parser.add_argument("--no-mutants", action="store_true", help="skip the changed solutions, which is quicker")
     models_help = "grade on these GPUs as well: all, or T4,H100"

@@ -1,8 +1,8 @@
-"""`gpututor watch`: grades a file each time it is saved.
+"""Grade your file each time you save it in your own editor.
 
 While it watches, type a letter and Enter: n opens the next exercise, h shows a hint, r grades again, q leaves.
-Every grading is recorded as `gpututor grade` records it. Without EXERCISE: the last open exercise, here or in the
-app. Where the app opens stays as it is.
+Every grading is recorded, as with `gpututor grade`. Without EXERCISE, it watches the exercise that was opened last,
+here or in the app. The app still opens the exercise that you left there.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class Watcher:
             progress.set_watched_exercise(self._exercise.key)
 
     def _try(self, act: Callable[[], object]) -> None:
-        """Do it; print an error and go on."""
+        """Call `act`; print an error and continue."""
         try:
             act()
         except TutorError as error:
@@ -221,7 +221,7 @@ class Watcher:
             case FileChange.RESTED:
                 self._grade()
             case FileChange.GONE:
-                words = f"{escape_control_chars(str(self._file.path))} is gone. It is graded again when it is back."
+                words = f"{escape_control_chars(str(self._file.path))} is gone. It is graded when it is back."
                 print(fitting(words), flush=True)
             case FileChange.BACK:
                 print(f"{escape_control_chars(self._file.path.name)} is back.", flush=True)
@@ -275,6 +275,6 @@ class Watcher:
             if following is None:
                 print("This was the last exercise of the course.")
             else:
-                print(fitting(f"n and Enter go on to {following.label} {escape_control_chars(following.title)}."))
+                print(fitting(f"Next, with n and Enter: {following.label} {escape_control_chars(following.title)}."))
         path = escape_control_chars(str(self._file.path))
         print(fitting(f"Watching {path}: saving it grades it again.\n{KEYS}"), flush=True)

@@ -1,1 +1,1 @@
-"""The course and the learner's files: what an exercise is, finding and reading them, the workspace."""
+"""The course and the learner's files: exercises as data, loading a course, notebooks, the workspace."""

@@ -157,7 +157,7 @@ def exercise_mistakes(values: dict[str, Any]) -> Iterator[Mistake]:
         if gpu != _ANY_SCENARIO.gpu and gpu not in (known := gpu_names()):
             yield Mistake(f"scenario[{position}].gpu", f"there is no GPU {gpu!r} in gpus.toml", nearest(gpu, known))
         if scenario.get("gpus") and scenario.get("backends") == ():
-            problem = f"{scenario['gpus']} here, but no backend would show {'it' if scenario['gpus'] == 1 else 'them'}"
+            problem = f"{scenario['gpus']} here, but `backends` is empty, so PyTorch could not use a GPU"
             yield Mistake(f"scenario[{position}].gpus", problem, 'Write gpus = 0, or backends = ["cuda"].')
         if (driver := scenario.get("driver", "fits")) != "fits" and scenario.get("gpus", _ANY_SCENARIO.gpus):
             problem = f"GPUs cannot be used with a driver that is {driver}"
@@ -187,7 +187,7 @@ class _NumberedFolder:
 def load_course(folder: Path) -> Course:
     """Load the course in `folder`; broken parts are in `problems`. Raises `CourseError` if it has no lessons.
 
-    It also raises one if `course.toml` asks for another version of gpututor.
+    It also raises `CourseError` if `course.toml` requires another version of gpututor.
     """
     folder = Path(os.path.abspath(folder))  # not resolved: a link to a course keeps its name
     if not os.path.isdir(folder):
@@ -197,7 +197,7 @@ def load_course(folder: Path) -> Course:
     if not folders:
         # Such as after unpacking a zip into a new folder.
         if inside := ", ".join(sorted(str(path.parent) for path in folder.glob("*/course.toml"))[:3]):
-            raise CourseError(f"{folder}: there are no lessons in it", f"A folder further in is a course: {inside}")
+            raise CourseError(f"{folder}: there are no lessons in it", f"The course is in a folder below: {inside}")
         titles = [f"{folder}: there are no lessons in it", *(problem.title for problem in problems[:3])]
         raise CourseError("\n".join(titles), "A course has folders called like 01_meet_the_device.")
     cache = ManifestCache(manifest_cache_file())
@@ -377,7 +377,7 @@ def _check_files(folder: str, names: Sequence[str], problems: list[CourseError])
         with os.scandir(folder) as entries:  # takes a third of the time of `stat` for each name
             sound = {entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
     except OSError:
-        sound = set()
+        sound = set()  # `_check_file` reports each file
     for name in names:
         if name == "hints.md":
             _check_hints(os.path.join(folder, name), problems)

@@ -33,7 +33,7 @@ class ManifestCache:
         self._used: dict[str, dict[str, Any]] = {}
         self._has_new = False
         self._stored: dict[str, Any] = {}
-        with contextlib.suppress(OSError, ValueError, RecursionError):
+        with contextlib.suppress(OSError, ValueError, RecursionError):  # without a cache, texts are parsed
             stored = json.loads(read_beginning(file, LARGEST_BYTES))
             self._stored = stored if isinstance(stored, dict) else {}
 
@@ -50,7 +50,7 @@ class ManifestCache:
         """Store the documents that were used, if any of them is new."""
         if self._has_new:
             plain = {text: document for text, document in self._used.items() if _is_json(document)}
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # the next start parses again
                 write_atomically(self._file, json.dumps(plain), sync=False)
 
 

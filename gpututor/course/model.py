@@ -293,7 +293,7 @@ class Course:
     def continue_at(self, key: str | None) -> Exercise:
         """Return the exercise with this key, else the first. Raises `CourseError` for a course without exercises."""
         if not self.exercises:
-            raise CourseError(f"{self.folder}: there is no exercise in it", "`gpututor doctor` names what is wrong.")
+            raise CourseError(f"{self.folder}: there is no exercise in it", "`gpututor doctor` lists the problems.")
         return next((exercise for exercise in self.exercises if exercise.key == key), self.exercises[0])
 
     def find(self, words: str) -> Exercise:
@@ -313,6 +313,6 @@ class Course:
         advice = f"Did you mean {meant}? " if near else ""
         if Path(words).is_file():
             advice = "To grade a file with another name, add --file after the exercise's name. "
-        defects = f"\n{len(self.problems)} defects in the course: `gpututor list` shows them." if self.problems else ""
-        advice = f"{advice}`gpututor list` names all {len(self.exercises)} of them.{defects}"
+        defects = f"\n{len(self.problems)} problems in the course: `gpututor list` shows them." if self.problems else ""
+        advice = f"{advice}`gpututor list` lists all {len(self.exercises)} exercises.{defects}"
         raise UsageError(f"There is no exercise called {words!r}.", advice)

@@ -165,7 +165,8 @@ def find_workspace(explicit: Path | None = None, course: Course | None = None) -
     """Return the learner's folder for `course`, by default the course that comes with gpututor; None without one.
 
     That is `explicit` if given; else the nearest parent folder with a workspace of no other course, the workspace made
-    last, or the default workspace. None also if the workspace made last is missing: see `check_not_missing`.
+    last, or the default workspace. None also if the workspace made last is missing or unknown, for which
+    `check_not_missing` raises an error.
     """
     if explicit is not None:
         return _workspace_in(explicit)
@@ -173,7 +174,11 @@ def find_workspace(explicit: Path | None = None, course: Course | None = None) -
     for workspace in _workspaces_here():
         if workspace.course in (None, name):
             return workspace
-    return _workspace_in(_remembered(place) or paths.default_workspace(place))
+    try:
+        remembered = _remembered(place)
+    except WorkspaceError:
+        return None  # not the default: see `check_not_missing`
+    return _workspace_in(remembered or paths.default_workspace(place))
 
 
 def other_course_here(course: Course) -> Workspace | None:
@@ -189,14 +194,15 @@ def _workspaces_here() -> list[Workspace]:
 
 
 def check_not_missing(course: Course) -> None:
-    """Raise `WorkspaceError` if the learner's folder is missing: it was moved, or its disk is not mounted.
+    """Raise `WorkspaceError` if the learner's folder is missing, or if the file with its path cannot be read.
 
-    Nothing replaces it: an empty folder, or an older one, would look as if the work were lost.
+    It may have been moved, or its disk is not mounted. Nothing replaces it: an empty folder, or an older one, would
+    look as if the work were lost.
     """
     folder = _remembered(course.place)
     if folder is not None and _workspace_in(folder) is None:
         raise WorkspaceError(
-            f"Your files are in {folder}, and that folder is not there now.",
+            f"Your files are in {folder}, but that folder is missing now.",
             "Restore the folder, or name its new place: `gpututor init DIR` changes no existing file. "
             f"To start with new files: `gpututor init {paths.default_workspace(course.place)}`.",
         )
@@ -207,7 +213,8 @@ def make_workspace(folder: Path, course: Course, *, remember: bool = True) -> tu
 
     The folder becomes the course's default folder; if `remember` is false, only if there is no other.
     """
-    is_first = _remembered(course.place) is None and _workspace_in(paths.default_workspace(course.place)) is None
+    remembered = paths.remembered_workspace_file(course.place)
+    is_first = not remembered.exists() and _workspace_in(paths.default_workspace(course.place)) is None
     workspace = Workspace(Path(os.path.abspath(folder.expanduser())))
     with _errors_converted(workspace.folder, "made"):
         workspace.folder.mkdir(parents=True, exist_ok=True)
@@ -219,7 +226,6 @@ def make_workspace(folder: Path, course: Course, *, remember: bool = True) -> tu
                 new.append(path)
                 digests[exercise.key] = _digest(exercise.starter)
     workspace._remember_starters(digests, course.id)
-    remembered = paths.remembered_workspace_file(course.place)
     if remember or is_first:
         with _errors_converted(remembered, "written"):
             write_atomically(remembered, f"{workspace.folder}\n")
@@ -232,17 +238,23 @@ def _workspace_in(folder: Path) -> Workspace | None:
 
 
 def _remembered(place: str) -> Path | None:
+    """Return the folder of the workspace made last; None if there is none. Raises `WorkspaceError`."""
+    file = paths.remembered_workspace_file(place)
     try:
-        with open(paths.remembered_workspace_file(place), encoding="utf-8", opener=ordinary) as stream:
+        with open(file, encoding="utf-8", opener=ordinary) as stream:
             line = stream.read().strip()
-    except (OSError, UnicodeDecodeError):
+    except FileNotFoundError:
         return None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else "it is not UTF-8 text"
+        advice = "It contains the path of your folder. `gpututor init DIR` writes it again; your files stay."
+        raise WorkspaceError(f"{file} cannot be read: {reason}.", advice) from error
     return Path(line) if line else None
 
 
 def _marked_as(path: Path, text: str) -> str:
     """Return the text with a byte order mark if the file has one."""
-    with contextlib.suppress(OSError), open(path, "rb", opener=ordinary) as stream:
+    with contextlib.suppress(OSError), open(path, "rb", opener=ordinary) as stream:  # writing reports a real error
         if stream.read(3) == codecs.BOM_UTF8:
             return BYTE_ORDER_MARK + text
     return text

@@ -1,1 +1,1 @@
-"""Asking for a grade: the report, and the client that starts the judge. No torch here."""
+"""Grading, for front ends and the judge: requests, events, reports, and the judge's client. Never imports torch."""

@@ -96,7 +96,7 @@ class GradingClient:
         if number is None or judge is None:
             return
         self._cancelled.add(number)
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):  # the judge is gone, which also ends the grading
             judge.write({"op": "cancel", "id": number})
         timer = threading.Timer(CANCEL_GRACE_S, lambda: judge.kill() if self._current == number else None)
         timer.daemon = True

@@ -161,4 +161,4 @@ def event_from_json(data: dict[str, Any]) -> GradingEvent:
     for kind, name in _NAMES.items():
         if name == data.get("event"):
             return read(kind, {field.name: data.get(field.name) for field in fields(kind)}, "")
-    raise ValueError(f"no event of grading is called {data.get('event')!r}")
+    raise ValueError(f"there is no event called {data.get('event')!r}")

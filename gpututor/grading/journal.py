@@ -134,7 +134,7 @@ def read_entry(journal: Path, key: GradingKey) -> Report | None:
     except FileNotFoundError:
         return None
     if entry.key != key:
-        raise GradingError(f"{path}: key is not what its name says", "Move the file away, then grade again.")
+        raise GradingError(f"{path}: its key does not match its name", "Move the file away, then grade again.")
     return entry.report
 
 

@@ -77,7 +77,7 @@ class JudgeProcess:
     def close(self) -> None:
         """Let it end by itself, which removes its files, and kill what is left."""
         assert self._keeper.stdin is not None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # unsent requests are lost with a dead judge
             self._keeper.stdin.close()
         self._wait_for_end()
         self._close_pipes()

@@ -22,7 +22,7 @@ Placement = Literal["traced", "corroborated", "self-reported", ""]
 Workers = Literal["spare", "fork server", ""]
 
 
-BROKEN_CHECK = "a result that the check can look at"
+BROKEN_CHECK = "a result that the check can handle"
 """`Verdict.expected` of a check whose code broke on the submission."""
 
 
@@ -101,7 +101,7 @@ class SourceNote:
 
     @property
     def words(self) -> str:
-        """`line 3 reaches for all objects of the process (gc)`"""
+        """`line 3 accesses all objects of the process (gc)`"""
         named = "" if self.name in self.sentence else f" ({self.name})"
         return f"line {self.line} {self.sentence}{named}"
 

@@ -151,7 +151,7 @@ class RunProgress:
         self._pairs: tuple[int, int] | None = None
         self._has_begun = False
 
-    def hear(self, event: GradingEvent) -> None:
+    def note(self, event: GradingEvent) -> None:
         # Imported late, as `gpututor list` prints no progress.
         from gpututor.grading.events import (
             CallStarted,
@@ -163,7 +163,7 @@ class RunProgress:
 
         match event:
             case WaitingForDevice():
-                self._has_begun = True  # no worker has to be started any more
+                self._has_begun = True  # the worker has started
             case ScenarioStarted(_, _, number, of):
                 self._has_begun, self._machine, self._call, self._pairs = True, (number, of), (0, 0), None
                 self.printed = ""

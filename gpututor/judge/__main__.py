@@ -47,7 +47,7 @@ class Freezer:
     """Frozen objects of imported modules, which garbage collections skip: torch alone has 170,000 of them."""
 
     MANY = 100
-    """New modules after which objects are frozen again: more than the code of some exercises has."""
+    """New modules after which objects are frozen again: more than an exercise's own code imports."""
 
     def __init__(self) -> None:
         self._modules = 0
@@ -57,7 +57,7 @@ class Freezer:
         self._modules = len(sys.modules)
 
     def freeze_imports(self) -> None:
-        """Freeze again if many modules are new: a reference may import SymPy, and 20 ms a collection."""
+        """Freeze again if many modules are new: a reference may import SymPy, 20 ms of each collection."""
         if len(sys.modules) >= self._modules + self.MANY:
             self.freeze()
 
@@ -128,13 +128,13 @@ class Server:
             except WorkerLost:
                 if self._is_cancelled(number):
                     raise
-                # Most likely not the submission's doing: grade once more.
+                # The submission probably did not cause this: grade once more.
                 report = grade(request, self._pool, emit)
             if not self._is_cancelled(number):  # otherwise the report is about a worker that the cancel killed
                 write_to_journal(request, report)
         except (Exception, SystemExit) as error:  # an author's check may call sys.exit()
             if not self._is_cancelled(number):
-                with contextlib.suppress(OSError):  # the disk of the log may be full
+                with contextlib.suppress(OSError):  # the log's disk may be full; the report says what failed
                     traceback.print_exc()
                     sys.stderr.flush()
             report = internal_error_report(request, error, self._pool.isolation)

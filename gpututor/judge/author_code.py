@@ -86,7 +86,7 @@ def draw_inputs(code: ExerciseCode, folder: Path, seed: int, case: int) -> dict[
         raise fault_at(at, "draw() must return a dict with names as keys", file, "Return one.")
     if unsupported := _unsupported_part(drawn):
         advice = "Return CPU tensors, numbers, text, lists, tuples and dicts; let build() make everything else."
-        raise fault_at(at, f"draw() returns {unsupported}, which does not travel to the worker", file, advice)
+        raise fault_at(at, f"draw() returns {unsupported}, which cannot be sent to the worker", file, advice)
     return drawn
 
 
@@ -211,7 +211,7 @@ def finding_of_broken_check(error: Exception) -> Finding:
     return Finding(
         BROKEN_CHECK,
         f"the check broke on it, but not on the result of the exercise's own file{at}: {describe_error(error)}",
-        why="The author did not expect such a result. It can be right or wrong: a person has to look.",
+        why="The author did not expect such a result. It may be right or wrong: a person has to decide.",
         advice="Compare what your function returns with the example in the task.",
         status=Status.NEEDS_REVIEW,
     )

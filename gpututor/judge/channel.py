@@ -21,7 +21,7 @@ from gpututor.protocol.messages import SMALL, TICKET
 from gpututor.text import escape_control_chars
 
 LOOKS_EVERY_S = 0.05
-"""Seconds between two looks at the worker's resources while the judge waits for it."""
+"""Seconds between checks of the worker's resources while the judge waits for it."""
 
 NEWS_EVERY_S = 0.5
 """Least seconds between two reports on the newest line of output."""
@@ -118,7 +118,7 @@ class Channel:
             except BlockingIOError:
                 continue
             except ConnectionError:
-                return b""
+                return b""  # the worker is gone, as after a close
             if not piece:
                 return b""
             self._buffer += piece
@@ -170,7 +170,7 @@ class Channel:
             self._waited_until = time.monotonic()
 
     def _is_ready(self) -> bool:
-        """Wait briefly for the connection. Raises `DeadlinePassed`, and what `look` raises."""
+        """Wait briefly; return True if the connection is ready. Raises `DeadlinePassed`, and what `look` raises."""
         left = None if self._deadline is None else self._deadline - time.monotonic()
         if left is not None and left <= 0:
             raise DeadlinePassed
@@ -208,7 +208,7 @@ def new_ticket() -> str:
 def check_ticket(frame: Frame, ticket: str) -> None:
     """Raise `FrameError` for an answer to another request, or to none."""
     if frame.header.pop(TICKET, None) != ticket:
-        raise FrameError("an answer to something that was not asked")
+        raise FrameError("an answer to another request")
 
 
 class WorkerSession:

@@ -144,7 +144,7 @@ class DeviceLocks:
     def _lock(self, held: contextlib.ExitStack, device: str, file: str, how: int) -> None:
         descriptor = _open_lock(self._folder, file)
         if descriptor is None:
-            return  # locking is impossible here: better a noisy time than no grading
+            return  # without a lock, another grading may disturb the times, but this grading still works
         held.callback(os.close, descriptor)
         next_report = time.monotonic() + _FIRST_REPORT_S
         while True:
@@ -157,7 +157,7 @@ class DeviceLocks:
                     next_report = time.monotonic() + _REPORT_EVERY_S
                 time.sleep(_RETRY_EVERY_S)
             except OSError:
-                return
+                return  # a file system without locks: see above
 
 
 def locks_for(
@@ -183,7 +183,10 @@ def _lock_name(name: str, device: Mapping[str, object]) -> str:
 
 
 def _open_lock(folder: Path, file: str) -> int | None:
-    """Open a lock file; None if that fails. Any user may lock a readable file; nothing is ever written to it."""
+    """Open a lock file; None if that fails, so that the device is used without a lock.
+
+    Any user may lock a readable file; nothing is ever written to it.
+    """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
     with contextlib.suppress(OSError):
         if not folder.is_dir():

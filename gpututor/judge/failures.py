@@ -57,7 +57,7 @@ class RunFailure:
     outcome: Outcome
     finding: Finding
     traceback: str = ""
-    worker_lives: bool = False
+    worker_is_usable: bool = False
     """True if the worker can run the next scenario."""
     worker_broke: WorkerProtocolError | None = None
     """The error of the worker itself, by its own report."""
@@ -96,14 +96,14 @@ def from_failure(
         advice = f"{_largest_allocations(trace)} {advice}".lstrip()
     finding = Finding(expected.format(**words), got, line, why, advice)
     killed = failure.kind == "rank killed"
-    return RunFailure(stage, outcome, finding, failure.traceback, worker_lives=True, killed=killed)
+    return RunFailure(stage, outcome, finding, failure.traceback, worker_is_usable=True, killed=killed)
 
 
 _RANK_GONE = (
     Outcome.CRASHED,
     "every rank to return its result",
     "A rank that is gone leaves the others waiting.",
-    "Look at what this rank does that the others do not.",
+    "Compare what this rank does with what the other ranks do.",
 )
 _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
     "syntax": (
@@ -128,7 +128,7 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
         Outcome.OUT_OF_MEMORY,
         "the work to fit in memory",
         "A device has only so much memory.",
-        "Look for a tensor that is larger than it need be, or that is kept longer.",
+        "Look for a tensor that is larger than necessary, or kept longer than necessary.",
     ),
     "refused": (
         Outcome.FAILED,
@@ -139,7 +139,7 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
     "unsupported": (
         Outcome.ERROR,
         "something that the virtual GPU can do",
-        "The virtual GPU refuses what it cannot do as CUDA does it.",
+        "The virtual GPU refuses calls that it cannot run as CUDA does.",
         "Use another call that does the same.",
     ),
     "rank ended": _RANK_GONE,
@@ -170,7 +170,7 @@ def _advice_for(failure: Failure) -> str:
     return _DEVICES if mixes_devices(failure.type_name, failure.message) else ""
 
 
-_DEVICES = "Look at which tensors meet on that line, and on which device each of them lives."
+_DEVICES = "Check which tensors that line combines, and which device each of them is on."
 _MAP_LOCATION = "The file remembers devices. Tell torch.load where to put its tensors: map_location=…"
 _SPELLING = "Check the spelling, and what the name refers to at that line."
 _ADVICE = (
@@ -214,18 +214,18 @@ def from_error(error: Exception, stage: str, exercise: Exercise, worker: Worker,
         case WorkerProtocolError():
             finding = Finding(
                 _end(exercise),
-                "the worker broke in the middle of it; with the exercise's own solution it does not",
+                "the worker failed during the run; with the exercise's own solution it does not",
                 None,
-                "Either your code does something that the grader cannot handle, or it reached into the grader.",
-                "Leave the grader's own code alone; if you did, please report this with your file.",
+                "Either your code does something that the grader cannot handle, or it changed the grader.",
+                "Do not change the grader's own code. If your file does not, report this with your file.",
             )
             return RunFailure(stage, Outcome.NEEDS_REVIEW, finding, str(error), worker_broke=error)
     finding = Finding(
         _end(exercise),
-        f"the answer that came back could not be read: {str(error)[:300]}",
+        f"the worker's answer could not be read: {str(error)[:300]}",
         None,
         "The result is brought back to be compared.",
-        "Leave the grader's own connection alone, and return plain values.",
+        "Do not use the grader's own connection, and return plain values.",
     )
     return RunFailure(stage, Outcome.NEEDS_REVIEW, finding)
 
@@ -237,7 +237,7 @@ def _limit_exceeded(stage: str, over: LimitExceeded) -> RunFailure:
             outcome = Outcome.OUT_OF_MEMORY
             limit, amount = f"{over.limit / 2**30:.3g} GiB of the machine's memory", f"{over.amount / 2**30:.3g} GiB"
             why = "A machine without free memory stops responding, with everything that runs on it."
-            advice = "Look for a tensor that is larger than it need be, or a list that grows with each step."
+            advice = "Look for a tensor that is larger than necessary, or a list that grows with each step."
         case "scratch bytes":
             limit, amount = f"{over.limit >> 20} MiB on the disk", f"{over.amount >> 20} MiB"
             advice = "Write less, or remove what is no longer needed."
@@ -257,7 +257,7 @@ def _exited(stage: str, exercise: Exercise, status: int) -> RunFailure:
             _end(exercise),
             f"the process was ended by {signal_name(-status)}",
             None,
-            "A crash takes everything with it.",
+            "A crash ends the whole process.",
             "Look for huge allocations, endless recursion, or os.kill.",
         )
         return RunFailure(stage, Outcome.CRASHED, finding, killed=-status in SENT_BY_OTHERS)

@@ -92,7 +92,7 @@ def internal_error_report(request: GradeRequest, error: BaseException, isolation
         reason = f"The disk is full{where}.\nFree some space, then try again."
     folder = Path(request.exercise_folder)
     key = folder.name
-    with contextlib.suppress(TutorError):
+    with contextlib.suppress(TutorError):  # the exercise itself may be the fault
         key = load_exercise(folder).key
     return Report(
         exercise=key,
@@ -203,20 +203,20 @@ def grade(request: GradeRequest, pool: WorkerPool, emit: Emit, *, retry_if_kille
 
 
 _own_version = functools.cache(grader_version)
-"""This process keeps its code, whatever happens to the files."""
+"""The version of the code that this process runs: computed once, as the files may change later."""
 
 
 def _refusal(request: GradeRequest) -> str:
     """Explain why a text cannot be graded at all; empty if it can."""
     if not request.is_text:
-        return "The file is not text: it holds half of a surrogate pair."
+        return "The file is not text: it contains half of a surrogate pair."
     content = request.submission.encode("utf-8", "replace")
     if len(content) > MAX_SUBMISSION_BYTES:
         return "The file is over 1 MiB: a solution is a short Python file."
     if not content.strip():
         return "The file is empty."
     if b"\0" in content:
-        return "The file holds NUL bytes, so it is not a Python file."
+        return "The file contains NUL bytes, so it is not a Python file."
     return ""
 
 
@@ -311,7 +311,7 @@ class _Grading:
         self._judge(observation, spec, authors)
         placement = placement_of(observation.run, spec, worker.pid)
         self._runs.append(replace(_summary(spec, device, observation, exercise), placement=placement))
-        return failure is None or (failure.stage != "loads" and failure.worker_lives)
+        return failure is None or (failure.stage != "loads" and failure.worker_is_usable)
 
     def _on_call(self, number: int) -> None:
         self._emit(CallStarted(number, self.exercise.cases))

@@ -67,7 +67,7 @@ def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wa
         raise
     trace = trace_from_json(header.get("trace"), limit=sizes.events)
     if trace.dropped:
-        message = f"the devices did more than {sizes.events:,} things in one call; only these are written down"
+        message = f"the devices did more than {sizes.events:,} things in one call; only these are recorded"
         raise SubmissionFailed(Failure("refused", "", message, None, ""))
     files, folder, values = files_of(frame, wanted)
     unpacker = Decoder(values)
@@ -150,7 +150,7 @@ def _names_of_files(data: object, wanted: tuple[str, ...], buffers: int) -> list
 
 def _folder(data: object) -> dict[str, str]:
     if not isinstance(data, dict) or len(data) > MOST_NAMES or not all(isinstance(kind, str) for kind in data.values()):
-        raise FrameError("what is in a folder must be names, and kinds of files")
+        raise FrameError("the listing of a folder must be names with kinds of files")
     return {name[:LONGEST_NAME]: escape_control_chars(kind[:LONGEST_NAME]) for name, kind in data.items()}
 
 
@@ -162,7 +162,7 @@ def _object(data: object, names: set[str]) -> dict[str, Any]:
 
 def _amount(value: object) -> int:
     if type(value) is not int or not 0 <= value < _MAX_AMOUNT:
-        raise FrameError("an amount that cannot be")
+        raise FrameError("an impossible amount")
     return value
 
 

@@ -118,7 +118,7 @@ def run_submission(
         failure = failures.from_failure(failed.failure, stage, exercise, source, which, failed.trace)
         if failed.trace is not None:
             stopped = Call(drawn, {}, None, failed.trace)
-        if stage == "runs" or failure.worker_lives:
+        if stage == "runs" or failure.worker_is_usable:
             _leave(worker, session)
     except failures.REQUEST_ERRORS as error:
         failure = failures.from_error(error, stage, exercise, worker, submission.file_name)
@@ -170,7 +170,7 @@ def _leave(worker: Worker, session: WorkerSession) -> None:
     try:
         expect(session.ask({"op": "leave"}), "left")
     except (*failures.REQUEST_ERRORS, SubmissionFailed):
-        worker.kill()
+        worker.kill()  # the run has failed already, and the next scenario gets no broken worker
 
 
 class Opener:

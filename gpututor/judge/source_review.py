@@ -43,14 +43,14 @@ def _rule(sentence: str, **names: str) -> Rule:
     return Rule(sentence, **{kind: _words(text) for kind, text in names.items()})
 
 
-_GRADER = "reaches for gpututor, which grades it"
+_GRADER = "uses gpututor, which grades it"
 _PRIVATE = "reads or writes a private name of another object"
-_COMPUTED = "makes the name of an attribute while it runs"
+_COMPUTED = "computes the name of an attribute at run time"
 _TOO_DEEP = "is nested too deeply to be read before it runs"
 _MEMORY = "opens the files of running processes"
 RULES = (
     _rule(
-        "reaches for the frames of running code",
+        "accesses the frames of running code",
         attributes=(
             "f_back f_builtins f_code f_globals f_locals f_trace tb_frame tb_next gi_code gi_frame cr_code cr_frame "
             "ag_code ag_frame settrace setprofile settrace_all_threads setprofile_all_threads addaudithook "
@@ -58,8 +58,8 @@ RULES = (
         ),
         dotted="sys.monitoring sys.exc_info sys.last_traceback",
     ),
-    _rule("reaches for all objects of the process", modules="gc tracemalloc"),
-    _rule("reaches for memory without Python's rules", modules="ctypes cffi", dotted="torch.utils.cpp_extension"),
+    _rule("accesses all objects of the process", modules="gc tracemalloc"),
+    _rule("accesses memory outside of Python's control", modules="ctypes cffi", dotted="torch.utils.cpp_extension"),
     _rule("installs code that runs at a signal", modules="signal"),
     _rule("reads the code and the frames of other functions", modules="inspect"),
     _rule(
@@ -74,8 +74,8 @@ RULES = (
         builtins="exec eval compile",
         dotted="pickle.load pickle.loads pickle.Unpickler types.CodeType types.FunctionType",
     ),
-    _rule("reaches for names as a table", builtins="globals locals vars"),
-    _rule("reaches for Python's own functions by a second way", modules="builtins", builtins="__builtins__"),
+    _rule("accesses variables as a dict", builtins="globals locals vars"),
+    _rule("accesses Python's builtins as an object", modules="builtins", builtins="__builtins__"),
 )
 """All reviewed names, except private attributes, computed names and gpututor's modules."""
 
@@ -115,7 +115,7 @@ def _notes(source: str) -> tuple[SourceNote, ...]:
         tree = ast.parse(source)
         check_names(tree)
         notes = list(_Reader(tree).notes())
-    except SyntaxError:
+    except SyntaxError:  # loading the file reports it
         return ()
     except (ValueError, RecursionError, MemoryError):
         notes = [SourceNote(1, UNREADABLE, _TOO_DEEP)]

@@ -1,7 +1,7 @@
 """Inconsistencies: figures of a run that cannot all be true, and code that a submission replaced.
 
-The trace and the clock of the virtual GPU are in the submission's process. The rules here hold for every honest
-program, so each inconsistency is worth a person's look; it is neither an accusation nor a pass.
+The trace and the clock of the virtual GPU are in the submission's process, which could change them. Every honest
+program keeps these rules, so a person should look at each inconsistency. It is neither an accusation nor a pass.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def spool_attempt(entry: Path, run: FinishedRun) -> None:
             run.recording.rename(entry)
     if not entry.is_dir():
         write_atomically(entry, content)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # the entry is written; only a power cut right now could lose it
         if entry.is_dir():
             sync_folder(entry)
         sync_folder(entry.parent)
@@ -154,9 +154,9 @@ def _store_entry(store: ProgressStore, entry: Path) -> StoredAttempt | None:
         ProgressEvent(EventKind(event["kind"]), str(event["value"]), int(event["number"])).store(store)
     else:
         report, source = read_record(json.dumps(content["report"])), str(content["source"])
-        recordings = Recordings.beside(store)
+        recordings = Recordings.next_to(store)
         attempt = store_attempt(store, recordings, report, source, recording, spooled_as=entry.name)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # there may be no recording; a leftover file in it does no harm
             (recordings.folder / str(attempt.id) / ENTRY).unlink()
     if recording is None:
         entry.unlink(missing_ok=True)
@@ -176,7 +176,7 @@ class _Pending:
 
     def spool(self) -> None:
         """Save it in the spool if possible."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # `is_spooled` stays False: the writer keeps trying, and reports it
             if isinstance(self.item, FinishedRun):
                 spool_attempt(self.entry, self.item)
             else:

@@ -96,7 +96,7 @@ def _migrate(connection: sqlite3.Connection, number: int) -> None:
         connection.execute(f"PRAGMA user_version = {number + 1}")
         connection.execute("COMMIT")
     except BaseException:
-        with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back already
             connection.execute("ROLLBACK")
         raise
 
@@ -137,7 +137,7 @@ def set_aside(path: Path) -> Path:
     names = (f"{path.stem}.damaged-{stamp}{suffix}{path.suffix}" for suffix in chain([""], map(".{}".format, count(1))))
     aside = next(path.with_name(name) for name in names if not path.with_name(name).exists())
     for ending in ("-wal", "-shm", ""):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # a closed database has no such files
             path.with_name(path.name + ending).rename(aside.with_name(aside.name + ending))
     return aside
 
@@ -151,7 +151,7 @@ def spooled(path: Path) -> list[str]:
     """Return the names of the entries in the spool, the oldest first."""
     try:
         return sorted(name for name in os.listdir(spool_folder(path)) if not name.startswith("."))
-    except OSError:
+    except OSError:  # there is no spool yet; saving to a folder without permission fails, and is reported
         return []
 
 

@@ -20,7 +20,7 @@ from gpututor.processes import is_alive
 from gpututor.progress.store import Attempt, ProgressStore
 
 KEPT_NEWEST = 5
-"""Number of recordings of each exercise that are kept, besides that of the best attempt."""
+"""Number of recordings of each exercise that are kept, in addition to that of the best attempt."""
 MOST_BYTES = 200 << 20
 """Disk space of all recordings together."""
 _NEW, _OLD = ".new-", ".old-"
@@ -34,7 +34,7 @@ class Recordings:
         self.folder = folder
 
     @classmethod
-    def beside(cls, progress: ProgressStore) -> Recordings:
+    def next_to(cls, progress: ProgressStore) -> Recordings:
         """Return the recordings of the attempts in a progress file."""
         return cls(progress.path.with_name("recordings"))
 
@@ -85,7 +85,7 @@ class Recordings:
         try:
             names = os.listdir(self.folder)
         except OSError:
-            return []
+            return []  # no folder yet
         return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
     def prune(self, of_exercise: Collection[int], keep: Collection[int]) -> None:
@@ -105,7 +105,7 @@ class Recordings:
         try:
             entries = [entry for entry in os.scandir(self.folder) if not entry.name.startswith((_NEW, _OLD))]
             entries.sort(key=lambda entry: entry.stat(follow_symlinks=False).st_mtime_ns, reverse=True)
-        except OSError:
+        except OSError:  # no folder yet, or another process is removing some
             return
         taken = 0
         for number, entry in enumerate(entries):
@@ -122,7 +122,7 @@ class Recordings:
                 shutil.rmtree(entry.path, ignore_errors=True)
 
     def _drop_quietly(self, attempt: int | str) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the next attempt tries again
             self.drop(attempt)
 
 

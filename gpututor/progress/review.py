@@ -185,7 +185,7 @@ def practice(all_attempts: Iterable[AttemptSummary], zone: tzinfo | None = None)
     before: datetime | None = None
     for attempt in all_attempts:
         first_tries.setdefault(attempt.exercise, attempt.passed)
-        with suppress(ValueError, OverflowError):
+        with suppress(ValueError, OverflowError):  # a newer gpututor may write times in another form
             then = datetime.fromisoformat(attempt.started_at).astimezone(zone)
             days.add(then.date())
             pause = (then - before).total_seconds() if before is not None else 0.0
@@ -212,7 +212,7 @@ def check_names(course: Course) -> CheckNames:
 
 
 def _names_in(exercise: Exercise) -> frozenset[str]:
-    with suppress(CourseError):
+    with suppress(CourseError):  # `gpututor doctor` reports the file
         return frozenset(call or name for call, name in _NAMED.findall(exercise.checks))
     return frozenset()
 

@@ -376,14 +376,14 @@ def _summarize(id: int, exercise: str, outcome: str, report: str) -> AttemptSumm
 
 
 def _content(report: str) -> dict[str, Any]:
-    with contextlib.suppress(ValueError, RecursionError):
+    with contextlib.suppress(ValueError, RecursionError):  # a damaged report still counts as an attempt
         content = json.loads(report)
         return content if isinstance(content, dict) else {}
     return {}
 
 
 def _is_disk_full(folder: Path) -> bool:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # unknown, so the error keeps SQLite's own words
         return shutil.disk_usage(folder).free < _LEAST_FREE_BYTES
     return False
 

@@ -44,7 +44,8 @@ def main() -> int:
 def warm_up() -> None:
     """Import what a run needs, read its tables, and describe usual operators by calling them.
 
-    Starts no thread in a worker's environment, with one thread for OpenMP: else its forks could wait forever.
+    It starts no thread if OpenMP has a single thread, as in a worker's environment: forks of a process with threads
+    could wait forever.
     """
     for name in WARMED:
         importlib.import_module(name)
@@ -119,7 +120,7 @@ def begin(socket_fd: int, stack: int, scratch: Path, devices: list[dict[str, Any
     if all(device["kind"] == "cpu" for device in devices):
         refuse_memory()
     write_frame(stream, {"event": "ready", "torch": torch.__version__, "devices": devices})
-    # After a fork, this copies most pages that the first scenario will write to: 20 ms, mostly while nobody waits.
+    # After a fork, this copies most pages that the first scenario will write to: 20 ms, mostly before any request.
     with _virtual_machine():
         pass
     return serve(stream, scratch)

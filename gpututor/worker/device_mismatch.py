@@ -96,7 +96,7 @@ def _dictionaries(value: Any) -> list[dict[str, Any]]:
     try:
         own = object.__getattribute__(value, "__dict__")
     except AttributeError:
-        return []
+        return []  # an object without attributes of its own
     if type(own) is not dict:
         return []
     names = ("_parameters", "_buffers", "_modules") if isinstance(value, torch.nn.Module) else ()

@@ -48,7 +48,7 @@ def written(scratch: Path, names: list[str], sizes: Sizes, own: str) -> tuple[di
                 content = stream.read(free_bytes + 1)
                 size_bytes = os.fstat(stream.fileno()).st_size
         except OSError:
-            continue
+            continue  # not written, or not an ordinary file: the check reports it by the listing
         if len(content) > free_bytes:
             folder[name] = f"a file of {size_bytes:,} bytes; {free_bytes:,} are left of the limit"
             continue
@@ -73,7 +73,7 @@ def _list_folder(scratch: Path, own: str) -> dict[str, str]:
 def _kind(entry: os.DirEntry[str]) -> str:
     with contextlib.suppress(OSError):
         mode = entry.stat(follow_symlinks=False).st_mode
-        return next((word for test, word in _KINDS if test(mode)), "no ordinary file")
+        return next((word for test, word in _KINDS if test(mode)), "not an ordinary file")
     return "gone"
 
 
@@ -117,7 +117,7 @@ def _explain_refusal(how: str, error: Exception) -> str:
     if how == "safetensors":
         return f"it is not a safetensors file: {message}"
     if code := _CODE.search(message):
-        return f"it holds pickled code ({code[1]}), which gpututor does not run: it reads only tensors and plain values"
+        return f"it has pickled code ({code[1]}), which gpututor does not run: it reads only tensors and plain values"
     if message.startswith("Weights only load failed"):
         return "it is not a checkpoint written by torch.save, and gpututor unpickles nothing else"
     first = message.strip().splitlines()[0] if message.strip() else ""

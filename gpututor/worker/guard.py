@@ -1,7 +1,7 @@
 """Guards in a worker: stop the submission's code between calls, and detect replaced code and observers.
 
-The recorder records only what happens inside a call. A trace function, a collection, a stream's flush or a thread could
-work outside of calls, with inputs that are known already or a result that still exists.
+The recorder records only what happens inside a call. Code of the submission could also work between calls: in a trace
+function, a garbage collection, a stream's flush or a thread. It would have the last inputs and results.
 """
 
 from __future__ import annotations

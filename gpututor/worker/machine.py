@@ -218,7 +218,7 @@ def enter_machine(spec: MachineSpec, learner_file: str, *, observed: bool = True
             machine.driver = scenario.driver
             yield EnteredMachine(recorder, _virtual_view(), VirtualMeter(machine), machine)
         return
-    if spec.kind in ("cuda", "xpu"):  # there is only one mps
+    if spec.kind in ("cuda", "xpu"):  # mps has a single device
         torch.accelerator.set_device_index(spec.index)
     # The observer reads the clock first: its recording begins at 0.
     clock_ns = HostClock()

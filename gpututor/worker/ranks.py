@@ -94,7 +94,7 @@ class _Rank:
         if not ended[0]:
             os.kill(self.pid, signal.SIGKILL)
             ended = os.waitpid(self.pid, 0)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the rank may have closed its end already
             self.stream.close()
         self.connection.close()
         os.close(self.stack)
@@ -201,7 +201,7 @@ class Ranks:
         if not hanging:
             return None
         names = " and ".join(f"rank {rank.number}" for rank in hanging)
-        words = f"{names} of {self._count} still ran" + (", the others had returned" if answers else "")
+        words = f"{names} of {self._count} still ran" + ("; the others had returned" if answers else "")
         return Failure("rank hangs", "", words, hanging[0].line_of(self._path), "")
 
 

@@ -87,7 +87,10 @@ def _fail_for(*numbers: int) -> list[_Instruction]:
 
 
 def _install_filter(processor: _Processor, rules: list[_Instruction]) -> bool:
-    """Install a filter. `rules` read the number of a call, and jump to the failure for blocked calls."""
+    """Install a filter; return False if the kernel refuses it.
+
+    `rules` read the number of a system call, and jump to the failure for blocked calls.
+    """
     instructions: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_IF_EQUAL, 0, _TO_FAILURE, processor.name),

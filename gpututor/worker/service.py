@@ -36,7 +36,7 @@ from gpututor.worker.submission import (
 )
 
 FLUSHED_BYTES = 256 << 20
-"""More than any second-level cache: the largest of today has 126 MiB."""
+"""More than any second-level cache: today's largest has 126 MiB."""
 _NO_RESULT = "the result cannot be brought back"
 _NO_ARGUMENT = "an argument cannot be read any more"
 Result = TypeVar("Result")

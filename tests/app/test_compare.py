@@ -12,6 +12,7 @@ from gpututor.app.screens.history import HistoryScreen
 from gpututor.app.screens.trace import DeviceScreen
 from gpututor.app.trace_view.chart import Chart
 from gpututor.app.trace_view.comparison import TimelinesPage
+from gpututor.errors import ProgressError
 from gpututor.trace.columns import Trace
 from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
@@ -132,6 +133,21 @@ async def test_with_nothing_to_compare_it_says_what_to_do(pilot: Pilot[None], en
     await until_shown(pilot, "There is nothing to compare with yet")
     await pilot.press("escape")
     await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
+
+
+async def test_an_unreadable_progress_file_is_not_taken_for_nothing_to_compare(
+    timed: AppEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(key: str) -> None:
+        raise ProgressError("The progress cannot be read.", "Check the disk.")
+
+    async with timed.start() as pilot:
+        await two_attempts(pilot, timed)
+        monkeypatch.setattr(main_screen(pilot).learner.progress, "best", fail)
+        await pilot.press("V")
+        await until_shown(pilot, "The progress cannot be read.")
+        assert "Check the disk." in screen_text(pilot.app)
+        assert "nothing to compare" not in screen_text(pilot.app)
 
 
 @pytest.mark.long

@@ -111,10 +111,10 @@ def test_a_hanging_child_is_replaced_for_the_next_question() -> None:
 def test_after_some_broken_children_no_more_are_started(program: str) -> None:
     answers = Answers(program)
     for number in range(1, MOST_FAILURES + 1):
-        assert answers.completer.is_there
+        assert answers.completer.is_available
         ask(answers, number)
         assert answers.wait(number) == ()
-    wait_until(lambda: not answers.completer.is_there)
+    wait_until(lambda: not answers.completer.is_available)
     ask(answers, 99)
     assert 99 not in answers.answers
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import selectors
+import signal
+from typing import IO, cast
 from unittest import mock
 
 import pytest
 from textual import events
+from textual.app import App
 from textual.drivers import linux_driver
+from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
-from gpututor.app.escape_key import LOOK_EVERY_S, EscapeParser, QuickDriver, quick_driver
+from gpututor.app.escape_key import LOOK_EVERY_S, EscapeParser, QuickDriver, TerminalOutput, quick_driver
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.help import TextScreen
 from gpututor.app.screens.history import HistoryScreen
@@ -21,6 +27,31 @@ from gpututor.course.workspace import make_workspace
 from tests.support.app_in_terminal import start
 from tests.support.apps import DEFAULT_START, AppEnv, edit, main_screen, run_checks, until
 from tests.support.parameters import mostly_long
+from tests.support.timeouts import no_waiting
+
+
+def test_output_to_a_closed_terminal_never_blocks_the_app() -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+    output = WriterThread(cast("IO[str]", TerminalOutput(Closed())))
+    output.start()
+    with no_waiting():
+        for _ in range(3 * MAX_QUEUED_WRITES):
+            output.write("x")
+        output.stop()
+    assert not output.is_alive()
+
+
+async def test_the_driver_writes_to_output_that_may_be_closed() -> None:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}
+    try:
+        driver = QuickDriver(App())
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert isinstance(vars(driver)["_file"], TerminalOutput)
 
 
 def test_the_driver_looks_more_often_tells_esc_and_reads_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

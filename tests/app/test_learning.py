@@ -305,7 +305,7 @@ async def test_a_repetition_starts_from_the_starter_and_a_quick_pass_ends_it(
     await run_checks(pilot)
     assert progress_overview(env.course, screen.learner.progress).repeats == ()
     await pilot.press("w", "2")
-    await until_shown(pilot, "○ Nothing: what you passed took few tries")
+    await until_shown(pilot, "○ Nothing: you passed these with few tries")
 
 
 @pytest.mark.parametrize(

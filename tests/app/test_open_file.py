@@ -240,7 +240,7 @@ async def test_leaving_with_an_undecided_draft_asks_again_next_time(env: AppEnv)
         await until_shown(pilot, "Your text is stored as a draft")
         await pilot.press("l")
         await until(pilot, lambda: not pilot.app.is_running, "for the end")
-    assert Draft(env.file()).take_left("") == "draft = 1\n"
+    assert Draft(env.file()).take_abandoned("") == "draft = 1\n"
 
 
 def test_without_locks_a_draft_that_another_app_has_stays_where_it_is(
@@ -252,12 +252,12 @@ def test_without_locks_a_draft_that_another_app_has_stays_where_it_is(
     monkeypatch.setattr(fcntl, "flock", refuse)
     live, other = Draft(env.file()), Draft(env.file())
     live.save("live = 1\n")
-    assert live.take_left("") is None, "its own is no draft that is left"
-    assert other.take_left("") == "live = 1\n"
+    assert live.take_abandoned("") is None, "its own is no draft that is left"
+    assert other.take_abandoned("") == "live = 1\n"
     other.remove()
-    assert other.take_left("") is None, "it is not taken twice"
+    assert other.take_abandoned("") is None, "it is not taken twice"
     monkeypatch.setattr(open_file, "_copied", set())  # as in another process
-    assert Draft(env.file()).take_left("") == "live = 1\n"
+    assert Draft(env.file()).take_abandoned("") == "live = 1\n"
     live.remove()
 
 
@@ -312,25 +312,25 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 def test_drafts_of_killed_apps_are_offered_unless_locked_known_or_unreadable(file: Path) -> None:
     kill(holder(file, "known"))
-    assert Draft(file).take_left("known") is None
+    assert Draft(file).take_abandoned("known") is None
     assert list(drafts_folder().iterdir()) == []
     first, second = holder(file, "one"), holder(file, "two")
     mine = Draft(file)
     mine.save("mine")
     late = Draft(file)
-    assert late.take_left("") is None
+    assert late.take_abandoned("") is None
     kill(first)
     kill(second)
-    assert late.take_left("") == "one"
-    assert Draft(file).take_left("") == "two", "what was taken is held"
+    assert late.take_abandoned("") == "one"
+    assert Draft(file).take_abandoned("") == "two", "what was taken is held"
     late.remove()
     mine.release()
-    assert Draft(file.with_name("other.py")).take_left("") is None
-    assert Draft(file).take_left("") == "mine"
+    assert Draft(file.with_name("other.py")).take_abandoned("") is None
+    assert Draft(file).take_abandoned("") == "mine"
     leave_draft(odd := file.with_name("odd.py"), "text")
     (path,) = drafts_folder().glob("odd*")
     path.write_bytes(b"\xff")
-    assert Draft(odd).take_left("") is None
+    assert Draft(odd).take_abandoned("") is None
     assert path.exists()
 
 

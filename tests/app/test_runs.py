@@ -259,15 +259,15 @@ async def test_a_long_run_tells_how_long_and_where_it_is(env: AppEnv, monkeypatc
         monkeypatch.setattr(results, "_progress", progress)
         now[0] = 2.5
         await until_shown(pilot, "Loading PyTorch, 2 s. Esc stops it.")
-        progress.hear(ScenarioStarted("", "", 1, 1))
+        progress.note(ScenarioStarted("", "", 1, 1))
         now[0] = 4.5
         await until_shown(pilot, "Running for 4 s, limit 10 s. Esc stops it.")
-        progress.hear(ScenarioStarted("", "", 2, 3))
-        progress.hear(CallStarted(1, 4))
+        progress.note(ScenarioStarted("", "", 2, 3))
+        progress.note(CallStarted(1, 4))
         now[0] = 65.5
         await until_shown(pilot, "Running for 1 min 05 s, limit 10 s per machine. Esc stops it.")
         await until_shown(pilot, "machine 2 of 3, call 1 of 4")
-        progress.hear(TimingProgressed("", 12, 200))
+        progress.note(TimingProgressed("", 12, 200))
         await until_shown(pilot, "machine 2 of 3, timing pair 12 of at most 200")
 
 

@@ -305,7 +305,7 @@ async def test_times_that_nobody_knows_are_told_and_nothing_is_drawn_at_0(env: A
     env.client.traces = untimed
     async with env.start() as pilot:
         screen = await run_and_open(pilot)
-        assert "When 3 kernels and copies ran is not known, so they are not drawn." in one_line(pilot)
+        assert "3 kernels and copies have no known times, so they are not drawn." in one_line(pilot)
         assert not chart(screen).display
         await pilot.press("n", "plus", "0", "right", "down", "g", "z", "enter", "space", "c")
         assert screen.is_current
@@ -391,7 +391,7 @@ async def test_the_help_says_how_to_read_the_tab_and_its_keys(env: AppEnv) -> No
         screen = await run_and_open(pilot)
         await pilot.press("question_mark")
         await until_shown(pilot, "Time runs to the right.")
-        await until_shown(pilot, "From a launch to what was launched, and back.")
+        await until_shown(pilot, "Go from a launch to its work, or back.")
         await pilot.press("escape", "2", "f1")
         await until_shown(pilot, "The memory that tensors hold on a device")
         await pilot.press("escape")

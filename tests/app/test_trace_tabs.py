@@ -13,7 +13,7 @@ from gpututor.app.commands import Pane
 from gpututor.app.trace_view.comparison import baselines_of, line_pairs, pair_of, why_not
 from gpututor.app.trace_view.lines_tab import LinesTab
 from gpututor.app.trace_view.memory_tab import MemoryTab
-from gpututor.app.trace_view.model import LoadedCall, Other, ProcessFigures, RunView, first_view
+from gpututor.app.trace_view.model import LoadedCall, OtherRun, ProcessFigures, RunView, first_view
 from gpututor.app.trace_view.times_tab import TimeBar, all_bars, limit_of, nanoseconds, times_lines
 from gpututor.checks.model import Spread, Timing
 from gpututor.checks.speed import describe_limit
@@ -231,12 +231,14 @@ def test_times_of_equal_kinds_stand_on_one_scale_with_limit_and_floor(tmp_path: 
     view, other = view_of(tmp_path), view_of(tmp_path, factor=2)
     (call,) = other.recording.runs[0].calls
     moved = replace(other.recording, runs=(replace(other.run, calls=(replace(call, words="with number=9"),)),))
-    view = replace(view, others=(Other("best", "1", other), Other("before", "2", replace(other, recording=moved))))
+    view = replace(
+        view, others=(OtherRun("best", "1", other), OtherRun("before", "2", replace(other, recording=moved)))
+    )
     bars = roles(view)
     assert bars["best"].note == "0.50 × baseline.py"
     assert bars["before"].note == "0.50 × baseline.py, with other inputs"
     view, real = view_of(tmp_path), view_of(tmp_path, factor=3, device="cuda:0, NVIDIA H200")
-    view = replace(view, others=(Other("best", "1", real),))
+    view = replace(view, others=(OtherRun("best", "1", real),))
     assert "best" not in roles(view)
     assert all_bars(real)[0].heading == "The call, measured"
     assert all_bars(view)[0].heading == "The call, modelled"

@@ -91,6 +91,15 @@ async def test_a_run_without_work_on_the_gpu_says_why_there_are_no_times(env: Ap
         await until_shown(pilot, "all: nothing ran on the GPU")
 
 
+async def test_a_run_that_could_not_be_recorded_says_why_it_has_no_figures(env: AppEnv) -> None:
+    async with env.start() as pilot:
+        await ask(pilot, env)
+        env.client.records = False
+        pilot.app.screen.query_one(Input).value = "T4"
+        await pilot.press("enter")
+        await until_shown(pilot, "T4: no figures, because the run could not be recorded")
+
+
 async def test_rows_come_one_by_one_until_escape_stops(env: AppEnv) -> None:
     async with env.start() as pilot:
         asked = await ask(pilot, env)

@@ -77,9 +77,9 @@ def test_headers_and_separators_may_differ(roster: Path) -> None:
         ("id,login\nkim,k\n", "line 1, column 'login': it is a column for the id, as 'id' is"),
         ("id,section\nkim,A\n,B\n", "line 3, column 'id': it is empty"),
         ("id\nkim\n\nKim\n", "line 4, column 'id': 'Kim' is in line 2, too"),
-        ("id,extension\nkim,two days\n", "line 2, column 'extension': 'two days' is no number of hours"),
-        ("id,extension\nkim,-1\n", "line 2, column 'extension': '-1' is no number of hours"),
-        ('id,name\nkim,"a\nb"\n', "line 3, column 'name': 'a\\nb' is no name"),
+        ("id,extension\nkim,two days\n", "line 2, column 'extension': 'two days' is not a number of hours"),
+        ("id,extension\nkim,-1\n", "line 2, column 'extension': '-1' is not a number of hours"),
+        ('id,name\nkim,"a\nb"\n', "line 3, column 'name': 'a\\nb' is not a valid name"),
     ],
 )
 def test_a_mistake_has_its_line_and_column(roster: Path, text: str, problem: str) -> None:

@@ -95,7 +95,7 @@ def test_the_learners_own_file_is_graded_and_recorded(course: Path, own: Path) -
     store.close()
     assert attempt is not None
     assert attempt.source == RIGHT
-    assert Recordings.beside(store).read(attempt.id) is not None
+    assert Recordings.next_to(store).read(attempt.id) is not None
     assert [entry.name for entry in path.with_name("recordings").iterdir()] == [str(attempt.id)]
 
 

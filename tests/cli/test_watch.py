@@ -99,7 +99,7 @@ def test_each_save_is_graded_and_recorded(session: Session) -> None:
     session.until_printed("✓ Passed")
     until(lambda: attempts() == ["failed", "passed"], "the attempts")
     assert all(request.recording_folder for request in session.client.requests), "as `grade` records it"
-    session.until_printed("n and Enter go on to 1.2 Twice 2.")
+    session.until_printed("Next, with n and Enter: 1.2 Twice 2.")
     assert [request.submission for request in session.client.requests][1:] == [RIGHT]
 
 
@@ -180,7 +180,7 @@ def test_a_learner_fails_passes_continues_and_quits_on_a_terminal(course_folder:
     with on_a_terminal("watch", "1.1", *folders) as (process, terminal):
         assert "NotImplementedError" in read_until(terminal, "q quit: ")
         file.write_text(RIGHT)
-        seen = read_until(terminal, "n and Enter go on to 1.2 Twice 2.")
+        seen = read_until(terminal, "Next, with n and Enter: 1.2 Twice 2.")
         assert f"{CLEAR}1.1 Twice 1\n" in seen
         assert "✓ Passed" in seen
         os.write(terminal, b"n\n")

@@ -181,9 +181,9 @@ def test_invalid_toml_is_reported_with_its_line(tmp_path: Path, text: str | byte
 @pytest.mark.parametrize(
     ("lines", "key", "problem"),
     [
-        ("backends = []", "gpus", "no backend"),
-        ("gpus = 1\nbackends = []", "gpus", "no backend"),
-        ("gpus = 2\nbackends = []", "gpus", "no backend"),
+        ("backends = []", "gpus", "`backends` is empty"),
+        ("gpus = 1\nbackends = []", "gpus", "`backends` is empty"),
+        ("gpus = 2\nbackends = []", "gpus", "`backends` is empty"),
         ('driver = "missing"', "driver", ""),
         ('gpus = 2\ndriver = "too old"', "driver", ""),
     ],

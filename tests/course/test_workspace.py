@@ -276,6 +276,24 @@ def test_a_missing_remembered_folder_is_not_replaced(
     assert find_workspace(course=course) == Workspace(tmp_path / "moved")
 
 
+def test_an_unreadable_path_of_the_folder_does_not_lead_to_an_older_one(
+    tmp_path: Path, course: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_workspace(paths.default_workspace("tiny"), course)
+    mine, _ = make_workspace(tmp_path / "mine", course)
+    file = paths.remembered_workspace_file("tiny")
+    file.write_bytes(b"\xff\xfe")
+    assert find_workspace(course=course) is None
+    with pytest.raises(WorkspaceError) as raised:
+        check_not_missing(course)
+    assert str(file) in raised.value.title
+    make_workspace(tmp_path / "named", course, remember=False)
+    assert file.read_bytes() == b"\xff\xfe", "a folder that is named once replaces nothing"
+    make_workspace(mine.folder, course)
+    assert find_workspace(course=course) == mine
+
+
 def test_each_course_has_its_own_folder_and_progress(
     tmp_path: Path, course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,15 +126,15 @@ def test_another_gpu_is_mentioned_with_advice_after_a_failure() -> None:
 def test_progress_names_the_current_step_and_events_survive_a_round_trip() -> None:
     now = [0.0]
     progress = RunProgress(lambda: now[0])
-    progress.hear(ScenarioStarted("one GPU", "cuda:0"))
+    progress.note(ScenarioStarted("one GPU", "cuda:0"))
     assert (progress.is_noticeable, progress.duration, progress.where) == (False, "0 s", "")
-    progress.hear(CallStarted(2, 3))
+    progress.note(CallStarted(2, 3))
     now[0] = 3.2
     assert (progress.is_noticeable, progress.duration, progress.where) == (True, "3 s", "call 2 of 3")
-    progress.hear(ScenarioStarted("no GPU", "cpu", 2, 2))
+    progress.note(ScenarioStarted("no GPU", "cpu", 2, 2))
     assert progress.where == "machine 2 of 2"
     now[0] = 125
-    progress.hear(TimingProgressed("It is quick", 12, 200))
+    progress.note(TimingProgressed("It is quick", 12, 200))
     assert progress.duration == "2 min 05 s"
     assert re.findall(r"\d+", progress.where) == ["2", "2", "12", "200"]
     for event in (ScenarioStarted("one GPU", "cuda:0", 2, 3), CallStarted(1, 4), OutputPrinted("epoch 1")):

@@ -398,7 +398,7 @@ def kill_savers(path: Path, kills: int) -> None:
             assert seeds == list(range(len(seeds)))
             last = max([int(line) for line in shown if line.endswith(b"\n")], default=-1)
             assert len(seeds) >= max(saved, last + 1)
-            recordings = Recordings.beside(store)
+            recordings = Recordings.next_to(store)
             newest = {id_ for id_, seed in zip(store.ids(KEY), reversed(seeds), strict=True) if seed % 2}
             assert sorted(newest)[-2:] == recordings.ids()[-2:]
             saved = len(seeds)

@@ -29,7 +29,7 @@ from gpututor.progress.store import ProgressStore
 from tests.support.recordings import make_recording
 from tests.support.reports import report
 store = ProgressStore(Path(sys.argv[1]))
-recordings = Recordings.beside(store)
+recordings = Recordings.next_to(store)
 while True:
     part = recordings.create_pending()
     make_recording(part)
@@ -46,7 +46,7 @@ def store(tmp_path: Path) -> ProgressStore:
 
 @pytest.fixture
 def recordings(store: ProgressStore) -> Recordings:
-    return Recordings.beside(store)
+    return Recordings.next_to(store)
 
 
 def pending(recordings: Recordings) -> Path:
@@ -56,7 +56,7 @@ def pending(recordings: Recordings) -> Path:
 
 
 def keep(store: ProgressStore, outcome: Outcome = Outcome.FAILED, *, factor: float = 1.0, key: str = KEY) -> int:
-    recordings = Recordings.beside(store)
+    recordings = Recordings.next_to(store)
     part = pending(recordings)
     make_recording(part, small_trace(factor=factor))
     return store_attempt(store, recordings, report(key, outcome), "x = 1", part).id
@@ -155,7 +155,7 @@ def test_kills_leave_no_partial_recordings(tmp_path: Path) -> None:
             writer.kill()
         writer.communicate()
         store = ProgressStore(path)
-        recordings = Recordings.beside(store)
+        recordings = Recordings.next_to(store)
         assert recordings.ids()
         for attempt in recordings.ids():
             assert read_recording(recordings.folder / str(attempt)).elapsed_ns == stored(store, attempt).run_ns

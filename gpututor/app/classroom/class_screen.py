@@ -39,14 +39,14 @@ from gpututor.grading.report_text import OUTCOME_TITLES, count
 from gpututor.text import escape_control_chars, truncate
 
 _TITLE_WIDTH = 28
-"""Width of titles with which rows for thousands of students fit into 80 columns."""
+"""Columns for a title: rows for thousands of students then fit into 80 columns."""
 _HELP = (
-    "A row for each student, a column for each exercise. ✓ passed; ✗ failed; ○ open or refused: no mark yet,"
-    " please review it; … waiting to be graded; – not submitted. ! needs a review: the Review page says why."
-    " open instead of points: the total is not final.",
-    "Type after / to filter the table. Each word matches the beginning of the student's id, name or address, of"
-    " the exercise, the outcome or a failed check; or it is open, look or late. Cells that do not match become a"
-    " dot. Examples: `2.3 failed`, `kim`, `structure`, `open`.",
+    "A row for each student, a column for each exercise. ✓ passed; ✗ failed; ○ open or refused: no mark until you"
+    " review it; … waiting to be graded; – not submitted. ! needs a review: the Review page says why. A total that"
+    " reads open is not final.",
+    "Press / and type words to filter the table. Each word matches the beginning of a student's id, name or"
+    " address, of an exercise, an outcome or a failed check. The words open, look and late match marks in that state."
+    " Cells that do not match become a dot. Examples: `2.3 failed`, `kim`, `structure`, `open`.",
 )
 
 
@@ -97,13 +97,13 @@ def review_sections(table: ClassTable) -> list[Section]:
 
 
 class FilterLine(Input):
-    """A line of words; the arrows move the table's cursor."""
+    """Input for filter words; the arrow keys move the table's cursor."""
 
     BINDINGS = screen_bindings("filter")
 
 
 PAGES = ("Students", "Exercises", "Review")
-_OTHERS = (
+_WITHOUT_EFFECT = (
     ("cells", "students"),
     ("cells", "open", "mark_by_hand", "filter", "order"),
     ("open", "students", "mark_by_hand", "filter", "order"),
@@ -112,7 +112,7 @@ _OTHERS = (
 
 
 class ClassScreen(BaseScreen[None]):
-    """A class, read in a thread, and again when the instructor presses a key."""
+    """A class. A thread reads it, and reads it again when the instructor presses a key."""
 
     BINDINGS = screen_bindings("class")
     AUTO_FOCUS = ""
@@ -167,7 +167,7 @@ class ClassScreen(BaseScreen[None]):
         in_thread(self._read, self._reading)
 
     def _read(self, reading: int) -> None:
-        """Read the class, and show it twice: without the review list, which takes longer, and with it."""
+        """Read the class and show it at once; then show it again with the review list, which takes longer."""
         try:
             gradebook = self._source.read()
             self.call_later(self._show_read, reading, table_of(gradebook))
@@ -217,7 +217,7 @@ class ClassScreen(BaseScreen[None]):
 
     def _describe(self) -> None:
         self._top.show(self.page_number, self._source.name)
-        keys = bar("class", *_OTHERS[self.page_number])
+        keys = bar("class", *_WITHOUT_EFFECT[self.page_number])
         self._keys.show(keys[:-2], keys[-2:])
         if self.table is None:
             self._about.update(self.news or "… Reading the class")
@@ -311,7 +311,7 @@ class ClassScreen(BaseScreen[None]):
             self.action_page(0)
 
     async def action_step(self, action: str) -> None:
-        """Move in the list of exercises; the table and texts have keys of their own."""
+        """Move in the list of exercises; the table and the texts handle these keys themselves."""
         if self.page_number == 1:
             await self._exercises.run_action(action)
 

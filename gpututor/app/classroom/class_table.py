@@ -249,7 +249,7 @@ def attempt_words(attempt: Attempt) -> str:
 def cell_words(row: Row, exercise: ExerciseSummary, cell: Cell, table: ClassTable) -> str:
     """Describe a cell: student, exercise, result, and why a person should review it."""
     mark = cell.mark
-    result = "– Not handed in" if mark.counted is None else attempt_words(mark.counted)
+    result = "– Not submitted" if mark.counted is None else attempt_words(mark.counted)
     parts = [result, *filter(None, [mark_words(mark)])]
     parts += ["left out of the total"] if mark.is_dropped else []
     parts += [row.so_far] if row.so_far else []
@@ -264,7 +264,7 @@ def cell_words(row: Row, exercise: ExerciseSummary, cell: Cell, table: ClassTabl
 
 @dataclass(frozen=True)
 class Source:
-    """Reads a class; both functions may take their time, and raise `TutorError`."""
+    """Reads a class. Both functions may be slow, and may raise `TutorError`."""
 
     name: str
     read: Callable[[], Gradebook]

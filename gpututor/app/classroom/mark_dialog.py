@@ -20,7 +20,7 @@ from gpututor.text import escape_control_chars
 
 
 class MarkDialog(BaseModal[str]):
-    """Dismissed with words on the mark that was written; None if none was."""
+    """Dismissed with a sentence about the mark that was written, or with None."""
 
     BINDINGS = screen_bindings("mark")
 
@@ -32,7 +32,7 @@ class MarkDialog(BaseModal[str]):
         self._title = f"{row.name} · {title_of(exercise)}"
         by_hand = escape_control_chars(mark.by_hand_words)
         now = f"By hand: {by_hand}" if by_hand else f"The mark now: {mark.shown_word}"
-        clear = " With - instead of a number, the computed mark counts again." if by_hand else ""
+        clear = " Type - instead of a number to restore the computed mark." if by_hand else ""
         self._about = f"{now}\nType a mark from 0 to {figure(exercise.most)}, a space, and the reason.{clear}"
         self._line = Input(placeholder="3 The task was unclear", compact=True)
         self._problem = PlainText("", classes="text")

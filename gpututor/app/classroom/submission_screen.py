@@ -310,7 +310,7 @@ class SubmissionScreen(BaseScreen[bool]):
             return
         match message.event:
             case WaitingForDevice(device):
-                self.say(f"… Another grading is on {device}: waiting for its end. Esc stops it.")
+                self.say(f"… Another grading is using {device}: waiting for it. Esc stops it.")
             case TutorError() as error:
                 self._end("! The grader failed. The journal is unchanged.")
                 self.app.push_screen(error_dialog(error))
@@ -368,7 +368,7 @@ class SubmissionScreen(BaseScreen[bool]):
         self._changed = True
         self.show_report(self.table.gradebook.report_shown(report))
         where = f" The old result: replaced/{old.name}" if old is not None else ""
-        self.say(f"Saved. Marks change when the class is read again, such as when you go back.{where}")
+        self.say(f"Saved. The marks change when the class is read again, for example when you go back.{where}")
 
     def action_back(self) -> None:
         """Stop the current grading; without one, leave. Wait while the journal is being written."""

@@ -165,7 +165,7 @@ WAITING = "looking …"
 
 
 READY_WITHIN_S = 60.0
-"""Seconds for the start. The first one ever reads all of torch's stubs, which jedi then caches."""
+"""Seconds for the start. The very first start reads all of torch's stubs, which jedi then caches."""
 ANSWERED_WITHIN_S = 10.0
 """Seconds for an answer: the first about a module reads its files, which takes 5 s on a busy machine."""
 MOST_FAILURES = 3
@@ -213,13 +213,13 @@ class Completer:
         self._closed = False
 
     @property
-    def is_there(self) -> bool:
+    def is_available(self) -> bool:
         """True if questions will be answered."""
         return bool(self._command) and not self._closed and self._failures < MOST_FAILURES
 
     def ask(self, question: Question) -> None:
         """Answer the question later, unless a newer one comes before."""
-        if not self.is_there:
+        if not self.is_available:
             return
         with self._wanted:
             self._newest = question
@@ -319,7 +319,7 @@ def is_empty_place(before: str) -> bool:
 def file_names(lines: Sequence[str], row: int, column: int) -> list[str]:
     """Return names for a place: after a dot the file's attributes, else its names, the keywords and the builtins.
 
-    What can be imported is not in the file: then there are none.
+    In an import there are none: the file does not say what can be imported.
     """
     here = lines[row][:column]
     if _IMPORT.match(here):

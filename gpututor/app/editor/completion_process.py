@@ -32,7 +32,7 @@ def main() -> None:
 
         jedi.settings.cache_directory = sys.argv[1]
     _refuse_large_imports()
-    complete("import torch\ntorch.", 2, 6)  # reads torch's stubs, which takes a second and at first many
+    complete("import torch\ntorch.", 2, 6)  # reads torch's stubs: a second, but many seconds the first time
     print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
@@ -45,7 +45,7 @@ def complete(text: str, line: int, column: int) -> list[str]:
     """Return the names that fit at a place; none if jedi fails."""
     try:
         return [name.name for name in _script(text).complete(line, column)[:MOST_NAMES]]
-    except Exception:  # jedi meets programs that are half written: whatever it raises, there is no answer
+    except Exception:  # jedi may fail in any way on half-written code: then nothing is offered
         return []
 
 
@@ -62,7 +62,7 @@ def documentation(text: str, line: int, column: int) -> list[str]:
             own, _, rest = doc.partition("\n")
             if own.startswith(f"{name.name}("):
                 doc = rest
-                # Written for people, unlike the stub's. But where it leaves the arguments open, the stub says more.
+                # The docstring's own signature reads better than the stub's, unless it has `*args` for the arguments.
                 signatures = signatures if "*args" in own and signatures else [own]
             if signatures or doc:
                 return [name.name, "\n".join(signatures), doc.strip()]

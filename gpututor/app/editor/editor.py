@@ -30,7 +30,7 @@ class Editor(CodeArea):
         Binding("ctrl+end", "text_end", "Text end", show=False),
         Binding("ctrl+shift+home", "text_start(True)", "Select to text start", show=False),
         Binding("ctrl+shift+end", "text_end(True)", "Select to text end", show=False),
-        # Most terminals send for Alt+f and Alt+b what Textual takes for ctrl+right and ctrl+left; some name these keys.
+        # In most terminals Textual reads Alt+f and Alt+b as ctrl+right and ctrl+left; these are for the others.
         Binding("alt+f,alt+right", "cursor_word_right", "Word right", show=False),
         Binding("alt+b", "cursor_word_left", "Word left", show=False),
     ]
@@ -104,7 +104,7 @@ class Editor(CodeArea):
         self.move_cursor(start)
 
     def replace_match(self, match: Match, text: str) -> None:
-        """Replace a match, in one step for undo, and put the cursor behind it."""
+        """Replace a match, in one step for undo, and put the cursor after it."""
         self.history.checkpoint()
         self.replace(text, *match, maintain_selection_offset=False)
         self.history.checkpoint()
@@ -113,7 +113,7 @@ class Editor(CodeArea):
         is_done = self.completions.is_open and self._complete(event.key)
         if not is_done and self.vim is not None and not self.read_only:
             is_done = self.vim.handle(event.key, event.character)
-            if event.key == "escape":  # which the screen may get, but the text area would move the focus
+            if event.key == "escape":  # leave it to the screen: the text area would move the focus
                 event.prevent_default()
                 if not is_done:
                     return
@@ -170,8 +170,8 @@ class Editor(CodeArea):
             case "escape":
                 return False  # the screen stops a run, or leaves the editor
             case key if key in _ACTIONS and (key.startswith("alt+") or not event.is_printable):
-                # At once: Textual looks a binding up only after the event has bubbled through all message queues to
-                # the app, and letters typed right after the key would be inserted before.
+                # Run it now. Textual looks up bindings only after the event has reached the app. Letters typed right
+                # after the key would be inserted before that.
                 await self.run_action(_ACTIONS[key])
             case _:
                 return False
@@ -223,7 +223,7 @@ class Editor(CodeArea):
         event.stop()  # the app would give the clipboard's text back to the editor
         text = python_text.without_leading_tabs(event.text)
         if text != event.text and not self.read_only:
-            event.text = text  # which Textual inserts
+            event.text = text  # Textual inserts it later
             self.post_message(TabsReplaced())
 
     async def action_paste(self) -> None:  # type: ignore[override]  # Textual awaits what an action returns
@@ -312,10 +312,10 @@ class Editor(CodeArea):
         self._show_line_start()
 
     def _show_line_start(self) -> None:
-        """Scroll back sideways if the cursor stays in sight: a line without its start cannot be read."""
+        """Scroll back to the start of the line if the cursor stays in sight: code is hard to read without it."""
         row, column = self.cursor_location
         width = self.scrollable_content_region.width - self.gutter_width
-        # The text area keeps two columns free behind the cursor.
+        # The text area keeps two columns free after the cursor.
         line = self.document[row]
         if self._cells(line[:column]) + 3 <= width or column <= len(python_text.indent_of(line)):
             # Only after the refresh has the text area scrolled to the cursor.

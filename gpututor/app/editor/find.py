@@ -24,7 +24,7 @@ from gpututor.app.editor.python_text import Location, Places
 from gpututor.app.widgets.base import PlainText
 
 Match = tuple[Location, Location]
-"""Start of a match, and the place behind its end."""
+"""Start of a match, and the place after its end."""
 
 MOST_S = 0.1
 """Seconds of processor time for a search: a regular expression may never end."""
@@ -126,7 +126,7 @@ _ALWAYS = (("Alt+r", "Regex"), ("Alt+w", "Word"), ("Alt+l", "Replace all"))
 """(key, what it does) in every field."""
 
 
-class Word(Widget, can_focus=True):
+class WordButton(Widget, can_focus=True):
     """A word that is pressed with Enter, Space or a click."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,space", "press", show=False)]
@@ -134,7 +134,7 @@ class Word(Widget, can_focus=True):
     class Pressed(Message):
         """The learner pressed the word."""
 
-        def __init__(self, word: Word) -> None:
+        def __init__(self, word: WordButton) -> None:
             super().__init__()
             self.word = word
 
@@ -177,7 +177,7 @@ class FindBar(Vertical):
     """Inputs and words for find and replace. The screen handles Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # With priority, and at once: keys that come right behind are for the field that follows.
+        # Priority bindings act at once: keys typed right after Tab must go to the next field.
         Binding("tab", "next_field(1)", show=False, priority=True),
         Binding("shift+tab", "next_field(-1)", show=False, priority=True),
         Binding("down", "go(1)", show=False),
@@ -196,10 +196,10 @@ class FindBar(Vertical):
         self._find = Field(compact=True, classes="find")
         self._by = Field(compact=True, classes="by")
         self._words = {
-            "regex": Word("regex", "r", is_choice=True),
-            "whole-word": Word("word", "w", is_choice=True),
-            "this": Word("this one"),
-            "all": Word("all", "l"),
+            "regex": WordButton("regex", "r", is_choice=True),
+            "whole-word": WordButton("word", "w", is_choice=True),
+            "this": WordButton("this match"),
+            "all": WordButton("all", "l"),
         }
         self._counted = PlainText("", classes="counted")
 
@@ -227,10 +227,10 @@ class FindBar(Vertical):
     def keys(self) -> tuple[tuple[str, str], ...]:
         """(key, what it does) for the focused widget."""
         if self._by.has_focus:
-            return (("Enter", "Replace"), ("↓", "Next"), ("↑", "Before"), *_ALWAYS)
+            return (("Enter", "Replace"), ("↓", "Next"), ("↑", "Previous"), *_ALWAYS)
         if self._find.has_focus:
-            return (("Enter", "Next"), ("↑", "Before"), ("Tab", "Replace"), *_ALWAYS)
-        return (("Enter", "Choose"), ("↓", "Next"), ("↑", "Before"), *_ALWAYS)
+            return (("Enter", "Next"), ("↑", "Previous"), ("Tab", "Replace"), *_ALWAYS)
+        return (("Enter", "Choose"), ("↓", "Next"), ("↑", "Previous"), *_ALWAYS)
 
     @property
     def needle(self) -> Needle:
@@ -271,8 +271,8 @@ class FindBar(Vertical):
         else:
             self._replace(False)
 
-    @on(Word.Pressed)
-    def _do(self, event: Word.Pressed) -> None:
+    @on(WordButton.Pressed)
+    def _do(self, event: WordButton.Pressed) -> None:
         event.stop()
         if event.word in (self._words["this"], self._words["all"]):
             self._replace(event.word is self._words["all"])

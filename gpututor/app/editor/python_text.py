@@ -104,7 +104,7 @@ _BRACKET = re.compile(r"[()\[\]{}]")
 _STATEMENT = re.compile(
     r"\s*((?:async\s+)?def|class|return|import|while|try|raise|pass|break|continue|assert|del|global|nonlocal)\b"
 )
-"""Keyword that starts a line outside brackets only: a bracket that is open before it has no partner."""
+"""Keywords that start a statement, never a line inside brackets: an open bracket before it has no partner."""
 
 
 @dataclass

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _UNSEEN = re.compile(
     "["
     "\x00-\x08\x0a-\x1f\x7f-\x9f"  # controls, but for tab
-    "\xa0\u1680\u2000-\u200a\u202f\u205f"  # spaces that Python takes for none
+    "\xa0\u1680\u2000-\u200a\u202f\u205f"  # spaces that Python does not accept
     "\xad\u180e\u200b-\u200d\u2060-\u2064\ufeff\U000e0000-\U000e0fff"  # no width, at least on some terminals
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\ufff9-\ufffb"  # marks that turn the direction of writing
     "\u2028\u2029"  # separators that terminals disagree on
@@ -131,7 +131,7 @@ class CodeLines(WrappedDocument):
 LEFT, RIGHT = "‹", "›"
 """Signs at the edge of a line that continues beyond it."""
 _LEAST_CODE = 40
-"""Columns that costs leave to a line of code, unless the shortest costs are longer."""
+"""Columns of code that costs must not cover, unless even the shortest costs need more space."""
 _PARTS = ("marked", "match", "current-match", "bracket", "unmatched", "unseen", "cut", "cost", "stale-cost")
 
 
@@ -359,7 +359,7 @@ class CodeArea(TextArea):
         return cell_len(with_signs(line).expandtabs(self.indent_width))
 
     def _cursor_end(self, section: Section, left: int) -> int:
-        """Return the column behind the cursor, if it is in the last section of a row."""
+        """Return the column after the cursor, if it is in the last section of a row."""
         row, column = self.cursor_location
         is_here = row == section.row and column >= section.start
         return left + self._cells(self.document[row][:column]) + 1 if is_here else 0

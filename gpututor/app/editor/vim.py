@@ -27,14 +27,14 @@ class Span(NamedTuple):
 
     start: Location
     end: Location
-    """The place behind the last character; for whole lines, a place on the last one."""
+    """The place after the last character; for whole lines, a place on the last line."""
     lines: bool = False
 
 
 _SAME = {
     "x": "dl", "X": "dh", "D": "d$", "C": "c$", "s": "cl", "S": "cc", "Y": "yy",
 }  # fmt: skip
-"""Commands that are short for others."""
+"""Short commands, and the commands that they abbreviate."""
 _NAMES = {
     "left": "h", "right": "l", "up": "k", "down": "j", "backspace": "h", "space": "l", "home": "0", "end": "$",
     "enter": "+", "delete": "x",
@@ -43,7 +43,7 @@ _NAMES = {
 _HALF_PAGE = {"ctrl+d": "j", "ctrl+u": "k"}
 _OPERATORS = "dcy<>"
 _WITH_ANOTHER_KEY = "\"m'`@qzZ[]"
-"""Commands that are not offered. Vim reads another key after each, which does nothing here either."""
+"""Unsupported commands that Vim completes with another key; both keys do nothing."""
 _MOST_TIMES = 9999
 """Highest count: a longer repetition would never end."""
 
@@ -91,7 +91,7 @@ class Vim:
             letter = _NAMES.get(key, letter)
         if not letter:
             waited, self._keys = bool(self._keys), ""
-            return key in ("tab", "ctrl+w") or (waited and key in _NAMES)  # which would edit the text
+            return key in ("tab", "ctrl+w") or (waited and key in _NAMES)  # the text area would edit the text
         if self.mode is Mode.NORMAL and not self._keys:
             self._cursor = self._area.cursor_location  # the mouse or another program may have moved it
         last = len(self._lines) - 1  # another program may have made the text shorter
@@ -240,7 +240,7 @@ class Vim:
         self._operate(operator, span, 1, all_keys)
 
     def _word_to_change(self, end: Target, count: int) -> Target:
-        """Return the end of the text that `cw` changes: the space behind the word stays."""
+        """Return the end of the text that `cw` changes: the space after the word stays."""
         row = self._cursor[0]
         (_, first), (_, behind) = inner_word(self._cursor, self._lines[row])
         return end if count > 1 or first == behind else Target((row, behind - 1), included=True)

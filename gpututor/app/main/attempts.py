@@ -1,4 +1,4 @@
-"""Attempts at an exercise: saving, older ones, the devices' work in them, comparisons, costs of lines, exports."""
+"""Attempts at an exercise: saving them, and showing their history, traces, comparisons, line costs and exports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpututor.app.screens.history import Chosen
     from gpututor.app.screens.trace import DeviceAnswer, DeviceScreen
     from gpututor.app.screens.what_if import WhatIfScreen
-    from gpututor.app.trace_view.model import Other, RunView
+    from gpututor.app.trace_view.model import OtherRun, RunView
     from gpututor.course.model import Exercise
     from gpututor.grading.recording import Recording
     from gpututor.progress.recordings import Recordings, StoredAttempt
@@ -99,12 +99,12 @@ class AttemptController:
                 self._host.status.show_news(notice)
 
     def record(self, event: ProgressEvent) -> None:
-        """Save an event, in its order among the attempts."""
+        """Save an event; the events and attempts are stored in the order in which they happened."""
         show = self._host.status.show_news
         self.writer.record(event, lambda error: self._host.call_later(show, error.title))
 
     def close(self) -> None:
-        """Wait a moment for what is being stored; the end of the process waits for the rest."""
+        """Wait briefly for attempts that are being stored; the end of the process waits for the rest."""
         self.writer.wait(1.0)
 
     # Progress
@@ -145,7 +145,7 @@ class AttemptController:
     # Reports
 
     def show_all_text(self) -> None:
-        """Show in full what the results pane has only the beginning of."""
+        """Show the full report; the results pane shows only the beginning of long texts."""
         from gpututor.app.screens.help import AllTextScreen
 
         results = self._host.panes.results
@@ -167,7 +167,7 @@ class AttemptController:
         try:
             starter = exercise.starter
         except CourseError:
-            starter = ""
+            starter = ""  # `gpututor doctor` reports it; the first attempt then shows all lines as new
         source = AttemptSource(ids, progress.attempt, partial(progress.best, exercise.key))
         self._host.push(HistoryScreen(f"{exercise.label} {exercise.title}", source, starter), self._leave_history)
 
@@ -356,32 +356,29 @@ class AttemptController:
 
     # Comparisons
 
-    def _others_to_compare(self, view: RunView) -> tuple[Other, ...]:
-        """Read the other attempts, then the baselines. For a thread."""
+    def _others_to_compare(self, view: RunView) -> tuple[OtherRun, ...]:
+        """Read the other attempts, then the baselines. For a thread. Raises `ProgressError`."""
         from gpututor.app.trace_view.comparison import baselines_of
 
         return (*self._other_attempts(view), *baselines_of(view))
 
-    def _other_attempts(self, view: RunView) -> list[Other]:
-        """Read the best attempt, the one before, and the rest, newest first. For a thread."""
-        from gpututor.app.trace_view.model import Other
+    def _other_attempts(self, view: RunView) -> list[OtherRun]:
+        """Read the best attempt, the one before, and the rest, newest first. For a thread. Raises `ProgressError`."""
+        from gpututor.app.trace_view.model import OtherRun
 
         progress, key = self._host.learner.progress, self._exercise_of(view).key
-        try:
-            best = progress.best(key)
-            attempts = [each for each in self._recorded(progress.ids(key)) if each.number != view.attempt]
-        except ProgressError:
-            return []
+        best = progress.best(key)
+        attempts = [each for each in self._recorded(progress.ids(key)) if each.number != view.attempt]
         best_id = best.id if best is not None else None
         before = next((attempt for attempt in attempts if attempt.number < view.attempt), None)
         attempts.sort(key=lambda each: (each.id != best_id, each is not before, -each.number))
-        others: list[Other] = []
+        others: list[OtherRun] = []
         for attempt in attempts:
             other = self._single_view(attempt)
             if other is not None:
                 which = "best, " if attempt.id == best_id else ""
                 which += "the one before, " if attempt is before else ""
-                others.append(Other(f"{which}attempt {attempt.number}", f"attempt {attempt.number}", other))
+                others.append(OtherRun(f"{which}attempt {attempt.number}", f"attempt {attempt.number}", other))
         return others
 
     def _recorded(self, ids: Iterable[int]) -> Iterator[Attempt]:
@@ -465,7 +462,7 @@ class AttemptController:
 
 def why_nothing(attempt: Attempt) -> str:
     if not attempt.report.loads_nowhere:
-        return f"Attempt {attempt.number} has no trace: it is too old, or it did not use a device."
+        return f"Attempt {attempt.number} has no trace: it is too old, did not use a device, or could not be recorded."
     failure = attempt.report.first_failure
     got = truncate(failure.got.partition("\n")[0], 200) if failure is not None else ""
     words = f"Attempt {attempt.number} did nothing on a device: its file could not be run."

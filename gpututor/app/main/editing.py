@@ -28,7 +28,7 @@ class EditorController:
         self._matches: tuple[Match, ...] = ()
         self._current: int | None = None
         self._searched = ""
-        """Text of the matches; another program may write a newer text at any moment."""
+        """Text in which the matches are; another program may write a newer text at any moment."""
         self._search_from = (0, 0)
         """Start of the search while the needle is being typed."""
         self._question = 0
@@ -83,11 +83,11 @@ class EditorController:
             self._bar = FindBar(self._search, self.next_match, self._replace)
             await self._host.panes.query_one("#work").mount(self._bar, after=self._editor)
         if self._host.panes.current is Pane.CODE:
-            # At once: letters that come right behind are the needle, not code.
+            # Without a wait: letters typed right after the key belong to the needle, not to the code.
             self._open_bar()
         else:
             self._host.show_pane(Pane.CODE)
-            # Behind what gives the code the focus.
+            # After the messages that move the focus to the code.
             self._host.panes.call_after_refresh(self._host.panes.app.call_later, self._open_bar)
 
     def _open_bar(self) -> None:
@@ -227,11 +227,11 @@ class EditorController:
         start = column - len(word)
         names = file_names(editor.document.lines, row, column)
         self._after_dot = editor.document[row][:start].rstrip().endswith(".")
-        waiting = self._child.is_there
+        waiting = self._child.is_available
         if not editor.completions.open(names, word, (row, start), editor.cursor_screen_offset, waiting=waiting):
             self._host.status.show_answer("Nothing here to complete.")
         self._question += 1
-        # The question is for the start of the word, so the answer serves whatever is typed then.
+        # The question is about the start of the word, so the answer stays valid while the word is typed.
         self._child.ask(Question(self._question, self._host.editor_text, row + 1, start))
 
     @property
@@ -257,7 +257,7 @@ class EditorController:
         completions = self._editor.completions
         if question != self._question or not completions.is_open:
             return
-        # Jedi does not know what is half written: names of the file stay, except for attributes.
+        # Jedi misses names in half-written code: keep the file's own names, unless the question is about attributes.
         others = () if self._after_dot and names else completions.names
         if not completions.offer([*dict.fromkeys((*names, *others))], waiting=False):
             self._host.status.show_answer("Nothing here to complete.")
@@ -285,7 +285,7 @@ class EditorController:
         box = TextScreen(title, lambda _: Content("Looking it up …"), is_small=True)
         self._boxes = {self._question: box}
         self._host.push(box)
-        if self._child.is_there:
+        if self._child.is_available:
             self._child.ask(Question(self._question, text, line, column, "documentation"))
         else:
             self._host.call_later(self.take_answer, self._question, ())

@@ -150,7 +150,7 @@ def _run_in_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[byte
     try:
         editor = subprocess.Popen(words)
         while not received and editor.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
+            with suppress(subprocess.TimeoutExpired):  # it still runs: look for a signal, and wait again
                 editor.wait(LOOK_EVERY_S)
         if not received:
             return subprocess.CompletedProcess(words, editor.returncode)

@@ -27,12 +27,12 @@ CHECKS_BEFORE_REPORT = 2
 CONFLICT = "The file changed on disk and in the editor"
 CONFLICT_TEXT = (
     "Another program changed it while you had edits here. The version that you do not keep goes to .backups.\n\n"
-    "Esc decides later; until then nothing is saved."
+    "Press Esc to decide later; until then nothing is saved."
 )
 DRAFT = "Unsaved text from last time"
 DRAFT_TEXT = (
     "It could not be written to the file. The version that you do not keep goes to .backups.\n\n"
-    "Esc takes the file's text."
+    "Press Esc to take the file's text."
 )
 
 
@@ -46,7 +46,7 @@ class FileController:
         self._first_edit_at: float | None = None
         self._last_edit_at = 0.0
         self._unwritable: str | None = None
-        """A text that could not be written; the learner knows."""
+        """A text that could not be written, which was reported to the learner."""
         self._reported = ""
         """Title of the last dialog about the file, which is not shown twice in a row."""
         self._asking = False
@@ -56,7 +56,10 @@ class FileController:
         self._put_off: str | None = None
         """The file's text in a conflict that the learner postponed."""
         self._undecided: tuple[str, TutorError] | None = None
-        """The file's text, and why the answer about a draft failed: nothing is saved over it until one succeeds."""
+        """The file's text, and the error when the learner chose between it and a draft.
+
+        Until a choice succeeds, the draft is not saved over the file's text.
+        """
         self._failed_checks = 0
         """Number of checks in a row that did not find the file, or could not read it."""
         self._is_gone = False
@@ -115,7 +118,7 @@ class FileController:
     def _offer_draft(self) -> bool:
         """Show a draft that an earlier app left, and ask about it; return False if there is none."""
         assert self._file is not None
-        draft, text = self._file.left_draft(), self._host.editor_text
+        draft, text = self._file.abandoned_draft(), self._host.editor_text
         if draft is None:
             return False
         self._host.panes.editor.replace_all(draft)
@@ -200,7 +203,7 @@ class FileController:
         self._host.show_file_state()
 
     def _save_draft(self) -> bool:
-        """Save the text as a draft; return False if that fails."""
+        """Save the text as a draft; return False if that fails, which is then reported as unsaved."""
         try:
             if self._file is not None:
                 self._file.draft.save(self._host.editor_text)
@@ -301,7 +304,10 @@ class FileController:
             self.save()
 
     def _look(self, *, unasked: bool = False) -> None:
-        """Take changes by other programs, or ask; `unasked`: not while the learner types. May raise."""
+        """Load changes by other programs, or ask about a conflict. May raise.
+
+        `unasked`: no command of the learner caused this, so no question appears while the learner types.
+        """
         assert self._file is not None
         change = self._file.look(self._host.editor_text)
         if isinstance(change, Gone):
@@ -334,14 +340,14 @@ class FileController:
         try:
             OpenFile(self._host.learner.workspace, self._host.exercise).read()
         except (TutorError, OSError):
-            return
+            return  # still unreadable: the dialog about it was shown when the file was opened
         if self.load():
             self._host.status.show_news("The file can be read again.")
             self._host.show_file_state()
 
     def _recovered(self) -> None:
         if self._is_gone or self._reported:
-            self._host.status.show_news("The file is there again.")
+            self._host.status.show_news("The file is back.")
         self._failed_checks, self._is_gone, self._reported = 0, False, ""
         self._unwritable = None
         if not self.is_saved and self._first_edit_at is None:

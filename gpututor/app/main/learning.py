@@ -120,7 +120,7 @@ class LearningController:
         try:
             return to_remember(lesson.text)
         except CourseError:
-            return ""
+            return ""  # opening the lesson reports the error
 
     def reset(self) -> None:
         """Ask, then put the file back to the starter."""
@@ -168,9 +168,9 @@ class LearningController:
         self._host.push(ProgressScreen(learner.course, learner.progress, streak=streak), continue_with)
 
     def begin_again(self, key: str) -> None:
-        """Open an exercise, and ask whether its file is to be put back to the starter."""
+        """Open an exercise, and ask whether to put its file back to the starter."""
         leaves = self._files.is_open and key != self._host.exercise.key
-        # Questions about the file that is left come first: else their answer would begin that file anew.
+        # First settle questions about the open file: the reset must not happen to that file.
         if leaves and not self._files.save_or_ask(partial(self.begin_again, key), leaving=True):
             return
         self._host.post_message(ExerciseChosen(key))

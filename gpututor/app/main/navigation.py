@@ -118,7 +118,7 @@ class Navigator:
     def next_exercise(self) -> None:
         """Open the next exercise; after a lesson, the first exercise of the lesson."""
         if self._host.panes.current is Pane.LESSON and self._is_to_do:
-            self.show_pane(Pane.TASK)  # what comes after a lesson is its exercise, not the one behind it
+            self.show_pane(Pane.TASK)  # the open exercise belongs to this lesson, so it comes next
             return
         following = self._host.learner.course.after(self._host.exercise)
         if following is None:
@@ -146,7 +146,7 @@ class Navigator:
     def place_left(self) -> Place:
         """Return the learner's place at the last end of the app; the task's top if it is unknown.
 
-        Instead of the editor it is the task: the first keys after the start are commands, not text.
+        A learner who left in the editor returns to the task, because the first keys after the start are commands.
         """
         stored = self._attempts.from_progress(self._host.learner.progress.place, None)
         try:
@@ -355,7 +355,7 @@ class Navigator:
         self._host.push(JumpScreen(self._targets(), self._host.panes.screen), continue_with)
 
     def _targets(self) -> Iterator[Target]:
-        """Yield everything in sight that can be gone to, the most used first."""
+        """Yield all visible places that the learner can jump to, the most used first."""
         from gpututor.app.screens.jump import Target
 
         panes = self._host.panes

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOCUS_WITHIN_S = 0.5
 _LAYOUTS = ((170, "-wide"), (128, "-medium"), (100, "-stacked"))
-"""Widths from which on more panes are in sight; see `styles/panes.tcss`."""
+"""Least width of each layout; wider layouts show more panes. See `styles/panes.tcss`."""
 _LEAST_STACKED = 20
 """Rows of a screen with panes above each other."""
 READING = (Pane.LESSON, Pane.TASK, Pane.HINTS)
@@ -48,7 +48,7 @@ class Panes(Horizontal):
         self.reader = Reader(id="reader")
         self.results = Results(id="results")
         self._editor_place = PlainText("", id="editor-place")
-        """An empty pane instead of the editor until it is there: the results keep their place."""
+        """Empty placeholder until the editor is mounted, so that the results do not move."""
         self.current = Pane.TASK
         self.reading = Pane.TASK
         """The pane whose text the reader shows."""
@@ -128,7 +128,7 @@ class Panes(Horizontal):
 
     async def focus_settled(self) -> None:
         """Wait, for a limited time, until the pane that was shown has the focus: it gets the keys that follow."""
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError):  # after that, keys go to whatever has the focus
             async with asyncio.timeout(FOCUS_WITHIN_S):
                 await self._focused.wait()
 
@@ -160,7 +160,7 @@ class Panes(Horizontal):
                     self.course.list.focus()
             case Pane.CODE:
                 if self.editor.is_attached:
-                    self.screen.set_focus(self.editor)  # at once; `focus` would do it behind keys that have come
+                    self.screen.set_focus(self.editor)  # now: `focus` would wait for keys that are queued already
             case Pane.RESULTS:
                 self.results.take_focus()
             case _:

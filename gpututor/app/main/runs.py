@@ -129,7 +129,7 @@ class RunController:
             case GradingFinished(report):
                 self._end(run, report)
             case GradingCancelled():
-                if run == self.gradings.newest and self.running:  # not by the learner
+                if run == self.gradings.newest and self.running:  # the learner did not cancel it
                     self.stop()
             case TutorError():
                 self._fail(run, event)
@@ -139,7 +139,7 @@ class RunController:
 
     def _show(self, event: GradingEvent) -> None:
         status = self._host.status
-        self._host.panes.results.hear(event)
+        self._host.panes.results.show_event(event)
         match event:
             case WaitingForDevice(device):
                 status.show_news(f"Waiting: another grading is on {device}")

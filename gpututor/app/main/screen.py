@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from gpututor.hardware.inventory import Inventory
 
 KEEP_PLACE_EVERY_S = 3.0
-"""Seconds between notes of the learner's place, which is also noted at the end."""
+"""Seconds between saves of the learner's place, which is also saved at the end."""
 
 
 def _import_the_rest() -> None:
@@ -72,7 +72,7 @@ def _import_the_rest() -> None:
 
 
 class MainScreen(BaseScreen[None]):
-    """The screen on which a learner spends the time."""
+    """The screen on which a learner reads, edits and runs exercises."""
 
     BINDINGS = bindings()
     AUTO_FOCUS = ""
@@ -109,7 +109,7 @@ class MainScreen(BaseScreen[None]):
         self._is_still = False
         """True if the cursor does not blink."""
         self.is_ready = False
-        """True when all that comes after the first paint is there."""
+        """True when everything that is mounted after the first paint is ready."""
 
     @cached_property
     def external_editor(self) -> ExternalEditor:
@@ -155,7 +155,7 @@ class MainScreen(BaseScreen[None]):
             self.runs.find_devices(self._find_devices)
         broken = len(self.learner.course.problems)
         if broken:
-            self.status.show_news(f"{count(broken, 'fault')} in the course: `gpututor doctor` names them.")
+            self.status.show_news(f"{count(broken, 'fault')} in the course: `gpututor doctor` lists them.")
         elif self.learner.progress.notice:
             self.status.show_news(self.learner.progress.notice)
         elif not self.status.news and (passed := sum(lesson.passed for lesson in self.attempts.lessons)):
@@ -341,7 +341,7 @@ class MainScreen(BaseScreen[None]):
         await self.action_run_command(id)
 
     def cancel(self) -> None:
-        """Close what helps with editing; else stop the run; else show the whole list; else leave for the task."""
+        """Close the completions or the find bar, or stop the run, or show the whole list, or go to the task."""
         if self.editing.close_help() or self.editing.leave_mode():
             return
         if self.running:
@@ -477,8 +477,8 @@ class MainScreen(BaseScreen[None]):
     def _line_chosen(self, message: LineChosen) -> None:
         self.editing.go_to_line(message.line, message.of)
 
-    @on(Results.GoesOn)
-    def _run_goes_on(self, message: Results.GoesOn) -> None:
+    @on(Results.Progressed)
+    def _run_progressed(self, message: Results.Progressed) -> None:
         self.runs.show_progress(message.words)
 
     @on(GradingProgressed)

@@ -1,4 +1,4 @@
-"""Bases of all screens and dialogs: one paint for each step of the event loop, one dismissal, pages and answers."""
+"""Bases of all screens and dialogs. They paint once for each step of the event loop, and are dismissed only once."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def _reraise(error: Exception) -> None:
 class BaseScreen(Screen[ScreenResultType]):
     """A screen that is painted once a step and cannot be dismissed twice.
 
-    Keys that arrive together, such as Esc twice, all reach the screen that was on top. Textual would close another
-    screen with each of them, the main screen too.
+    If keys arrive together, such as Esc twice, all of them reach the screen that was on top. With each of them Textual
+    would close one more screen, even the main screen.
     """
 
     @cached_property
@@ -145,7 +145,7 @@ class TabbedPages(Vertical):
         self.call_after_refresh(self._focus_page)
 
     def turn(self, by: int) -> None:
-        """Show the page so many further on, round and round."""
+        """Show the page `by` steps further; after the last page comes the first."""
         self.show((self.number - 1 + by) % len(self._pages) + 1)
 
     def _focus_page(self) -> None:

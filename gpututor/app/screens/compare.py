@@ -13,8 +13,9 @@ from gpututor.app.commands import bar, screen_bindings
 from gpututor.app.messages import LineChosen
 from gpututor.app.runtime import in_thread
 from gpututor.app.screens.base import BaseScreen
-from gpututor.app.trace_view.model import Other, RunView
+from gpututor.app.trace_view.model import OtherRun, RunView
 from gpututor.app.trace_view.tabs import TabStack
+from gpututor.errors import TutorError
 from gpututor.grading.report_text import device_words
 
 if TYPE_CHECKING:
@@ -36,18 +37,18 @@ class CompareScreen(BaseScreen[int | None]):
     def __init__(
         self,
         left: RunView,
-        find_others: Callable[[], tuple[Other, ...]],
+        find_others: Callable[[], tuple[OtherRun, ...]],
         save_screen: Callable[[Callable[[str], object]], None],
         news: str = "",
     ) -> None:
-        """`find_others` finds, in a thread, other attempts for `left`, the most interesting first.
+        """`find_others` returns other attempts to compare `left` with, the most interesting first. A thread calls it.
 
         `save_screen` writes a picture of the screen, and later calls the given function with its path in words. `news`
         is the first line above the keys.
         """
         super().__init__()
         self.left = left
-        self.others: tuple[Other, ...] | None = None
+        self.others: tuple[OtherRun, ...] | None = None
         """None until they are known."""
         self.other_number = 0
         self.pair: Pair | None = None
@@ -76,6 +77,8 @@ class CompareScreen(BaseScreen[int | None]):
     def _read_in_thread(self, reading: int) -> None:
         try:
             pair = self._read_pair()
+        except TutorError as error:
+            pair = f"{error.title}\n\n{error.advice}"
         except Exception as error:  # a file can be damaged in any way
             from gpututor.app.runtime import write_log
 

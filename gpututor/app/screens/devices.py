@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 VIRTUAL_GPU = (
     "A model of a GPU in PyTorch: tensors say cuda:0; CUDA's rules apply",
     "Values are real: your CPU computes them; GPU errors are raised",
-    "Times are modelled: what kernels, copies, waits take on that GPU",
-    "Modelled figures are marked so; unsupported calls raise errors",
+    "Times are modelled: kernels, copies and waits as on that GPU",
+    "Modelled figures say so; unsupported calls raise errors",
 )
 """Four lines that fit the narrowest dialog."""
 _ALWAYS = {
@@ -78,7 +78,7 @@ class DevicesScreen(BaseModal["Inventory"]):
         self._scrolls = (runs, gpu, self._diagnoses)
         self.pages = TabbedPages(
             "Devices",
-            {"Where runs happen": runs, "Virtual GPU": gpu, "What is here": self._diagnoses},
+            {"Where runs happen": runs, "Virtual GPU": gpu, "This machine": self._diagnoses},
             foot("devices"),
             turned=self._draw_page,
         )
@@ -113,7 +113,7 @@ class DevicesScreen(BaseModal["Inventory"]):
         for device in self._inventory.accelerators if self._inventory else ():
             memory = "" if device.memory_bytes is None else f", {size(device.memory_bytes)}"
             rows[device.name] = f"{device.description}{memory}"
-        rows.setdefault(self._settings.now.device, "what was chosen")
+        rows.setdefault(self._settings.now.device, "chosen in the settings")
         return list(rows.items())
 
     def _plan_words(self) -> str:

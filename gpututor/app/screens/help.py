@@ -51,14 +51,14 @@ ABOUT = {
     Pane.LESSON: "The lesson that the exercise belongs to, to read before it.",
     Pane.TASK: "What the exercise asks for, and what it is graded on.",
     Pane.CODE: "Your own file. It is saved while you type; letters are text here, so commands have other keys.",
-    Pane.RESULTS: "What the checks said in the last run, one sentence each; a failed one says what to try.",
+    Pane.RESULTS: "The results of your last run, a sentence for each check; a failed check says what to try.",
     Pane.HINTS: "Help in steps. Each hint says a little more than the last.",
 }
 """Introduction of each pane on the help screen."""
 
 TAB_ABOUT = {
     "Timeline": (
-        "Time runs to the right. Each row is one thing that works on its own: the host, a stream of a device, or an"
+        "Time runs to the right. Each row is something that works on its own: the host, a stream of a device, or an"
         " engine that copies in one direction. Bars above each other ran at the same time; a gap means that nothing"
         " ran. The height of a bar shows how much of its column's time is used.",
         "The host only launches work and continues at once, unless it waits (░). If a device is idle while the host"
@@ -79,8 +79,8 @@ TAB_ABOUT = {
         " libraries are not included.",
     ),
     "Times": (
-        "Times in one group share one scale. The baseline is the file that the checks compare with; the line with an"
-        " end is the limit. The floor is the least time that any program needs on this device to write its results.",
+        "Times in one group share one scale. The baseline is the file that the checks compare with; a line that ends in"
+        " ┤ is the limit. The floor is the least time that any program needs on this device to write its results.",
         "Each run draws new inputs. To compare attempts, compare their ratios to the baseline, or run them again.",
         "The device's time counts each moment once, in this order: computing, copying, waiting, idle. In idle time the"
         " host launches work or computes.",
@@ -120,7 +120,7 @@ class TextScreen(BaseModal[None]):
     BINDINGS = screen_bindings("text")
 
     def __init__(self, title: str, content: Callable[[int], Content], *, at: str = "", is_small: bool = False) -> None:
-        """`content` returns the text in lines of at most so many columns.
+        """`content` returns the text, wrapped to the given number of columns.
 
         `at`: the line to begin at. `is_small`: a box as high as its text.
         """
@@ -155,7 +155,7 @@ class TextScreen(BaseModal[None]):
 
 
 class AllTextScreen(BaseModal[None]):
-    """The whole output of a run, at one of its sections at first."""
+    """The whole output of a run; it opens at one of its sections."""
 
     BINDINGS = screen_bindings("all_text")
 

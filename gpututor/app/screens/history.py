@@ -123,7 +123,7 @@ class AttemptList(ScrollView, can_focus=True):
         if row not in self.known:
             segments.append(Segment(f"{number}…", base))
         elif (attempt := self.known[row]) is None:
-            segments.append(Segment(f"{number}A newer gpututor wrote it in another form.", base))
+            segments.append(Segment(f"{number}A newer gpututor wrote it in another format.", base))
         else:
             segments += self._cells(number, attempt, base)
         return Strip(segments).adjust_cell_length(width, base)

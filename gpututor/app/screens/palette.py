@@ -71,7 +71,7 @@ class CommandProvider(Provider):
         palette = self.app.screen
         if isinstance(palette, PaletteScreen) and palette.entries is not None:
             return iter(palette.entries)
-        prepare_to_write()  # for another theme
+        prepare_to_write()  # the learner may choose another theme
         return cast("PaletteSource", self.app).palette_entries(self.screen, query)
 
     @property

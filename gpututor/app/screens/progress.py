@@ -64,9 +64,9 @@ class ProgressScreen(BaseModal[Choice]):
         self._course = course
         self._progress = progress
         self._has_streak = streak
-        self._far = OptionList(Option("… Counting", disabled=True), id="far", markup=False, compact=True)
+        self._overview = OptionList(Option("… Counting", disabled=True), id="overview", markup=False, compact=True)
         self._repeats = OptionList(id="repeats", markup=False, compact=True)
-        pages = {"How far": self._far, "Worth repeating": self._repeats}
+        pages = {"Overview": self._overview, "Worth repeating": self._repeats}
         self.pages = TabbedPages("Progress", pages, foot("progress"))
 
     def compose(self) -> ComposeResult:
@@ -83,12 +83,12 @@ class ProgressScreen(BaseModal[Choice]):
             self.call_after_refresh(self._show, progress_overview(self._course, self._progress))
         except TutorError as error:
             row = Option(escape_control_chars(f"! {error.title}"), disabled=True)
-            self.call_later(self._far.set_options, [row])
+            self.call_later(self._overview.set_options, [row])
 
     def _show(self, overview: ProgressOverview) -> None:
-        self._far.set_options(self._progress_rows(overview))
+        self._overview.set_options(self._progress_rows(overview))
         self._repeats.set_options(self._repeat_rows(overview))
-        for options in (self._far, self._repeats):
+        for options in (self._overview, self._repeats):
             options.action_first()
             # The cursor cannot be on the headings above, which should be visible.
             self.call_after_refresh(options.scroll_home, animate=False)
@@ -101,7 +101,7 @@ class ProgressScreen(BaseModal[Choice]):
         yield _heading(f"{passed} of {count(total, 'exercise')} passed; about {_time(left)} left")
         yield _heading(self._practice_line(overview.practice))
         yield _heading("")
-        room = self._far.size.width - 3 - sum(_WIDTHS)  # without the padding and the scrollbar
+        room = self._overview.size.width - 3 - sum(_WIDTHS)  # without the padding and the scrollbar
         title_width = max(12, min(_TITLE_WIDTH, room))
         yield _heading(_lesson_line(title_width, "Lesson", "passed", "started", "tries", "hints", "spent"))
         for lesson in overview.lessons:
@@ -154,7 +154,7 @@ class ProgressScreen(BaseModal[Choice]):
         if not overview.repeats:
             some = any(lesson.passed for lesson in overview.lessons)
             yield _heading(
-                "○ Nothing: what you passed took few tries and no help."
+                "○ Nothing: you passed these with few tries and without help."
                 if some
                 else "○ Nothing yet: pass some exercises."
             )
@@ -190,7 +190,7 @@ class ProgressScreen(BaseModal[Choice]):
 
     @property
     def _shown(self) -> OptionList:
-        return self._far if self.pages.number == 1 else self._repeats
+        return self._overview if self.pages.number == 1 else self._repeats
 
     def action_step(self, by: int) -> None:
         (self._shown.action_cursor_down if by > 0 else self._shown.action_cursor_up)()

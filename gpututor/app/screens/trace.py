@@ -21,7 +21,7 @@ from gpututor.app.commands import bar, screen_bindings
 from gpututor.app.messages import LineChosen
 from gpututor.app.runtime import in_thread
 from gpututor.app.screens.base import BaseScreen
-from gpututor.app.trace_view.model import Other, RunView, load
+from gpututor.app.trace_view.model import OtherRun, RunView, load
 from gpututor.app.trace_view.tabs import TabStack
 from gpututor.errors import WorkspaceError
 from gpututor.trace.formatting import duration
@@ -69,7 +69,7 @@ class Tools:
 
     export: Callable[[RunView, Callable[[str], object]], None]
     """Writes a view's traces for Perfetto, and calls the given function with words on it."""
-    find_others: Callable[[RunView], tuple[Other, ...]]
+    find_others: Callable[[RunView], tuple[OtherRun, ...]]
     """Finds other attempts to compare with; reads files."""
     save_screen: Callable[[Callable[[str], object]], None]
     """Writes a picture of the screen, and later calls the given function with its path in words."""

@@ -109,7 +109,7 @@ class FinishedScreen(BaseModal[str]):
         if finished.course:
             exercises = sum(len(lesson.exercises) for lesson in finished.course)
             whole = f"You have passed every exercise of the course: all {exercises}, in {len(finished.course)} lessons."
-            return f"{whole}\nThe page of progress names what is worth repeating."
+            return f"{whole}\nThe progress screen lists the exercises that are worth repeating."
         return f"Next: {sentence(finished.following)}\n{finished.following_about}"
 
     def _keys(self) -> str:
@@ -142,7 +142,7 @@ def _effort(lesson: LessonRow) -> str:
 
 
 def what_follows(lessons: tuple[LessonRow, ...], key: str) -> str:
-    """Return the key of the first exercise after `key` that is not passed, round and round; empty if none is left."""
+    """Return the key of the next exercise after `key` that is not passed, from the start again; empty if none is."""
     rows = [row for lesson in lessons for row in lesson.exercises]
     here = next((place for place, row in enumerate(rows) if row.key == key), -1)
     return next((row.key for row in (*rows[here + 1 :], *rows[: here + 1]) if row.state is not State.PASSED), "")

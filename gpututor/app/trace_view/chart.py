@@ -304,7 +304,7 @@ class Chart(Widget, can_focus=True):
         if event is not None:
             self._go(*event)
         else:
-            self.post_message(self.Moved("Only launches, and what they launched, have another end."))
+            self.post_message(self.Moved("This event is neither a launch nor launched work."))
 
     def action_go_to_line(self) -> None:
         self.post_message(self.Entered())

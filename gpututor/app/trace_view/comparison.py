@@ -19,7 +19,7 @@ from gpututor.app.messages import LineChosen
 from gpututor.app.trace_view.chart import Chart
 from gpututor.app.trace_view.lanes import TimeWindow
 from gpututor.app.trace_view.lines_tab import time_of
-from gpututor.app.trace_view.model import Other, RunView, code, first_view, line_of, load
+from gpututor.app.trace_view.model import OtherRun, RunView, code, first_view, line_of, load
 from gpututor.app.trace_view.tabs import ListTab
 from gpututor.app.trace_view.times_tab import device_shares, stacked
 from gpututor.app.widgets.base import PlainText
@@ -41,7 +41,7 @@ class Pair:
     """The same case of two attempts."""
 
     left: RunView
-    other: Other
+    other: OtherRun
     differences: tuple[Difference, ...] = ()
     """Empty until the traces have been read."""
 
@@ -60,7 +60,7 @@ class Pair:
         return [call.words for call in self.left.case.calls] == [call.words for call in self.right.case.calls]
 
 
-def pair_of(left: RunView, other: Other) -> Pair | None:
+def pair_of(left: RunView, other: OtherRun) -> Pair | None:
     """Pair the case of `left` with the same case of `other`; return None if `other` has no such run or case."""
     runs = other.view.recording.runs
     number = next((at for at, run in enumerate(runs) if run.scenario == left.run.scenario), None)
@@ -70,12 +70,12 @@ def pair_of(left: RunView, other: Other) -> Pair | None:
     return Pair(left, replace(other, view=view.of_case(min(left.case_number, len(view.cases) - 1))))
 
 
-def why_not(left: RunView, other: Other, *, another: bool) -> str:
+def why_not(left: RunView, other: OtherRun, *, another: bool) -> str:
     """Explain why `other` has no pair for `left`, and what to do; `another`: there is a third to choose."""
     scenario = escape_control_chars(left.run.scenario)
     recorded = dict.fromkeys(run.scenario for run in other.view.recording.runs if run.calls)
     if any(run.scenario == left.run.scenario for run in other.view.recording.runs):
-        missing = f"In “{scenario}”, {other.short} made no call that was recorded: its code stopped before."
+        missing = f"In “{scenario}”, no call of {other.short} was recorded: its code stopped before the first call."
     else:
         missing = f"{other.short.capitalize()} did not run in “{scenario}”."
     if recorded:
@@ -101,7 +101,7 @@ def load_pair(pair: Pair) -> Pair:
     return Pair(left, replace(pair.other, view=right), differences(*amounts))
 
 
-def baselines_of(view: RunView) -> Iterator[Other]:
+def baselines_of(view: RunView) -> Iterator[OtherRun]:
     """Yield the files that the checks compared the attempt with."""
     for name in dict.fromkeys(baseline.name for run in view.recording.runs for baseline in run.baselines):
         runs = []
@@ -112,7 +112,7 @@ def baselines_of(view: RunView) -> Iterator[Other]:
         theirs = first_view(recording, attempt=view.attempt, title=view.title, file_name=name, source=None)
         if theirs is not None:
             shown = escape_control_chars(name)
-            yield Other(f"{shown}, which the checks compare with", shown, theirs, is_baseline=True)
+            yield OtherRun(f"{shown}, which the checks compare with", shown, theirs, is_baseline=True)
 
 
 def figures_page() -> ScrollableText[Pair]:
@@ -152,7 +152,7 @@ def _shares(pair: Pair, width: int) -> Iterator[Content]:
     rows = [(name, *row) for name, view in pair.sides for row in device_shares(view)]
     if not rows:
         return
-    yield Content("What the time was spent on, on one scale").stylize("bold")
+    yield Content("Where the time went, on one scale").stylize("bold")
     several = len({device for _, device, _ in rows}) > 1
     longest = max(1, *(shares.whole for _, _, shares in rows))
     labels = [f"{name} {device}" if several else name for name, device, _ in rows]

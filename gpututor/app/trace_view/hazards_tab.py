@@ -66,7 +66,7 @@ def _entries(view: RunView) -> Iterator[_Entry]:
         yield _heading("What is wrong")
         yield from wrong
     elif figures:
-        yield _text("✓ No hazards: every use of shared memory by streams or the host has an order.")
+        yield _text("✓ No hazards: streams and the host use shared memory in a fixed order.")
         yield _text("✓ Every allocation succeeded.")
         yield _text("")
     advice = [entry for each in named for entry in _advice(view, *each)]
@@ -93,7 +93,7 @@ def _problems(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_
             sentence = (
                 f"✗ Out of memory: {before}{place_words(place, view.file_name)} asks "
                 f"{escape_control_chars(curve.device)} for {size(failures[0].size_bytes)}{times}, "
-                f"and {size(failures[0].allocated)}{of} are allocated already."
+                f"and {size(failures[0].allocated)}{of} are already allocated."
             )
             yield _entry(view, sentence, "$text-error bold", [place], _REMEDY_FOR_MEMORY)
 

@@ -105,7 +105,7 @@ class LoadedCall:
 
 
 @dataclass(frozen=True)
-class Other:
+class OtherRun:
     """Another attempt, or a baseline, to compare an attempt with."""
 
     words: str
@@ -141,7 +141,7 @@ class RunView:
     """The graded text; None if it was not stored."""
     loaded: LoadedCall | None = None
     """None until the traces have been read."""
-    others: tuple[Other, ...] = ()
+    others: tuple[OtherRun, ...] = ()
     """Attempts to compare its times with."""
     verdicts: tuple[Verdict, ...] = ()
     outcome: str = ""
@@ -169,7 +169,7 @@ class RunView:
         return (self.source or "").split("\n")
 
     def of_run(self, number: int) -> RunView:
-        """Return the view of another run, at its most interesting case; round and round."""
+        """Return the view of another run, at its most interesting case; numbers wrap around."""
         number %= len(self.recording.runs)
         cases = cases_of(self.recording.runs[number])
         traced = [at for at, case in enumerate(cases) if any(call.trace for call in case.calls)]
@@ -177,7 +177,7 @@ class RunView:
         return replace(self, run_number=number, case_number=case_number, loaded=None)
 
     def of_case(self, number: int) -> RunView:
-        """Return the view of another case of the run; round and round."""
+        """Return the view of another case of the run; numbers wrap around."""
         return replace(self, case_number=number % len(self.cases), loaded=None)
 
     def next_run(self, by: int) -> RunView:

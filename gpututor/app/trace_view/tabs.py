@@ -104,7 +104,7 @@ class TabStack(Vertical):
         self._show_bars()
 
     async def turn(self, by: int) -> None:
-        """Show the tab so many further on, round and round."""
+        """Show the tab `by` steps further; after the last tab comes the first."""
         await self.turn_to((self.number + by) % self._count)
 
     @on(TabBar.Chosen)

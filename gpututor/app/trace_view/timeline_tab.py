@@ -164,10 +164,10 @@ def _notes(view: RunView, picture: TimelineLayout | None) -> list[str]:
         return ["Reading what was recorded …"]
     notes = list(view.loaded.missing)
     if picture.untimed:
-        notes.append(f"When {picture.untimed:,} kernels and copies ran is not known, so they are not drawn.")
+        notes.append(f"{picture.untimed:,} kernels and copies have no known times, so they are not drawn.")
     dropped = sum(call.dropped for call in view.case.calls)
     if dropped:
-        notes.append(f"{dropped:,} more events came later, and were not kept.")
+        notes.append(f"{dropped:,} later events were not recorded.")
     if not picture.lanes and not notes:
         notes.append("No work ran on a device in this call, and the host did not compute with tensors.")
     return notes

@@ -232,7 +232,7 @@ def _shares(view: RunView, width: int) -> Iterator[Content]:
         return
     several = len(view.case.calls) > 1 or len(view.run.calls) > 1
     call = f" in {escape_control_chars(view.case.words)}" if several else ""
-    yield Content(f"What the device's time was spent on{call}").stylize("bold").truncate(width, ellipsis=True)
+    yield Content(f"Where the device's time went{call}").stylize("bold").truncate(width, ellipsis=True)
     for name, shares in devices:
         label = f"  {name:<8} " if len(devices) > 1 else "  "
         yield from stacked(label, shares, max(10, width - len(label) - 2))
@@ -252,7 +252,7 @@ def device_shares(view: RunView) -> list[tuple[str, TimeShares]]:
 
 
 def stacked(label: str, shares: TimeShares, columns: int) -> Iterator[Content]:
-    """Draw a bar of so many columns, and below it its parts in words."""
+    """Draw a bar of `columns` columns, and describe its parts below it."""
     times = (shares.computing, shares.copying, shares.waiting, shares.idle)
     cells = [(glyph * taken, colour) for (glyph, _, colour), taken in zip(_SHARES, parts(times, columns), strict=True)]
     yield Content.assemble(label, *cells)

@@ -19,6 +19,7 @@ from gpututor.trace.text import LAUNCH_BOUND, Candidate
 MODELS = ("T4", "A100 40", "H100")
 """Models to offer, after the model that an attempt ran on."""
 _NO_WORK = "nothing ran on the GPU, so there are no times"
+_NOT_RECORDED = "no figures, because the run could not be recorded"
 
 
 def compared_run(view: RunView) -> RunRecording:
@@ -63,8 +64,8 @@ def _candidate(model: str, report: Report, scenario: str, folder: Path | None) -
         recording = read_recording(folder) if folder is not None else None
     except (OSError, ValueError):
         recording = None
-    if recording is None:
-        return nothing  # the file could not be run, for example
+    if recording is None:  # if there is no other reason, the disk may be full
+        return replace(nothing, note=note or _NOT_RECORDED)
     run = next((run for run in recording.runs if run.scenario == scenario), None)
     return nothing if run is None else _with_figures(nothing, recording, run)
 

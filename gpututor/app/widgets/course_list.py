@@ -22,7 +22,7 @@ from gpututor.progress.overview import ExerciseRow, FilteredRows, LessonRow, Sta
 
 _COLOURS = {State.PASSED: "$text-success", State.STARTED: "$text-warning", State.TO_DO: "$foreground-muted"}
 _WIDE = 70
-"""Columns from which on rows show their minutes."""
+"""Least width at which rows show their minutes."""
 
 
 class CourseList(OptionRows):

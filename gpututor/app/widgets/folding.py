@@ -15,7 +15,7 @@ _BREAKS = (
     re.compile(r"(?<=[\[({,])(?=\S)"),
     re.compile(r"(?=\.[^\W\d])"),
 )
-"""Places to break a long line, the best first: between words, behind a bracket or comma, before an attribute."""
+"""Places to break a long line, the best first: between words, after a bracket or comma, before an attribute."""
 
 
 def fold(text: str, width: int) -> list[tuple[str, str]]:
@@ -34,7 +34,7 @@ def fold(text: str, width: int) -> list[tuple[str, str]]:
 
 
 def _first_words(text: str, width: int) -> str:
-    """Return as much of the text as fits, and the blanks behind it; broken in its second half if possible."""
+    """Return as much of the text as fits, and the blanks after it; broken in its second half if possible."""
     if cell_len(text) <= width:
         return text
     most = len(chop_cells(text, width)[0])

@@ -135,7 +135,7 @@ class ScrollableText(VerticalScroll, Generic[Shown], can_focus=True):
     KEYS = "scrolling"
 
     def __init__(self, lines: Callable[[Shown, int], Iterable[Content]], *, id: str | None = None) -> None:
-        """`lines` draws a subject in a width of so many columns."""
+        """`lines` draws a subject at the given width, in columns."""
         super().__init__(id=id)
         self._lines = lines
         self._text = Static("")

@@ -117,7 +117,7 @@ class Reader(VerticalScroll, can_focus=True):
         return self._markdown.visible_links() if self._markdown is not None and self.is_on_screen else []
 
     def action_choose_link(self, by: int) -> None:
-        """Choose the next link or the link before; at first a link in sight."""
+        """Choose the next or previous link; without a chosen link, choose a visible link."""
         if self._markdown is None or not (links := self._markdown.links):
             return
         chosen = self._markdown.chosen

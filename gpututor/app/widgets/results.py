@@ -140,8 +140,8 @@ class Results(Vertical, can_focus=True):
     BINDINGS = screen_bindings("results", "steps", "page")
 
     @dataclass(eq=False, repr=False)
-    class GoesOn(Message):
-        """The run goes on, as `words` describe."""
+    class Progressed(Message):
+        """The run continues; `words` describe its progress."""
 
         words: str
         """The time, the limit, and the newest line that the submission printed: text from any source."""
@@ -159,7 +159,7 @@ class Results(Vertical, can_focus=True):
         self._news = ""
         self._is_older = False
         self._is_stale = False
-        """True if the file has another text than the run."""
+        """True if the file's text differs from the text that ran."""
         self._headings = ScenarioHeadings(self.body)
         self._source = self._on_device = ""
         self._rows: dict[tuple[str, str], CheckRow] = {}
@@ -168,7 +168,7 @@ class Results(Vertical, can_focus=True):
         self.first_failure: CheckRow | None = None
         """Row of the first finding."""
         self._is_new = False
-        """True if the pane was not shown since the results came: then it opens at their start."""
+        """True if the pane was not shown since the results arrived: it then opens at their start."""
         self._progress: RunProgress | None = None
         self._ticking: Timer | None = None
         self._waiting: list[CheckRow] = []
@@ -216,17 +216,17 @@ class Results(Vertical, can_focus=True):
             words = ", ".join(filter(None, [f"Running for {progress.duration}", progress.limit]))
             self._device.update_often(" · ".join(filter(None, [self._on_device, progress.where])))
         self._title.update_often(f"… {words}. Esc stops it.")
-        self.post_message(self.GoesOn(" · ".join(filter(None, [words, progress.printed]))))
+        self.post_message(self.Progressed(" · ".join(filter(None, [words, progress.printed]))))
 
     def _end_progress(self) -> None:
         self._progress = None
         if self._ticking is not None:
             self._ticking.pause()
 
-    def hear(self, event: GradingEvent) -> None:
+    def show_event(self, event: GradingEvent) -> None:
         """Show an event of the run."""
         if self._progress is not None:
-            self._progress.hear(event)
+            self._progress.note(event)
         match event:
             case ScenarioStarted(scenario, device):
                 self._scenario_started(scenario, device)

@@ -70,7 +70,7 @@ def grade_job(
                 return written  # the judge died after it wrote the report
             failure = str(error)
     check_journal(job)
-    raise GradingFailed(f"It hung for {job.timeout_s:.0f} s and was ended." if watchdog.has_fired else failure)
+    raise GradingFailed(f"It hung for {job.timeout_s:.0f} s and was stopped." if watchdog.has_fired else failure)
 
 
 def written_outcome(job: Job) -> Outcome | None:

@@ -44,7 +44,7 @@ def probe_devices(isolation: str) -> dict[str, str]:
             return dict.fromkeys(working_in_bubblewrap(), "")
         return {str(name): str(error) for name, error in _run_probe("gpututor.worker.probe").items()}
     except (NotGradableHere, *_PROBE_ERRORS):
-        return {}
+        return {}  # no device answered, so `RealDevices` treats the device in question as broken
 
 
 def working_in_bubblewrap() -> frozenset[str]:
@@ -240,7 +240,7 @@ class _JudgeThread(threading.Thread):
 
 
 def default_judges() -> int:
-    """Return the number of cores of this process, or of judges for which there is memory."""
+    """Return the number of judges: one for each core of this process, as far as memory suffices."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 2
     return max(1, min(cores, _free_bytes() // JUDGE_BYTES))
 

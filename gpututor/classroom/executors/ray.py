@@ -46,7 +46,7 @@ NODE_TIMEOUT_S = 600.0
 _MARKER = ".shared-"
 """Prefix of the file by which nodes recognize the shared journal."""
 _ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # Ray sends nothing to its makers
+    "RAY_USAGE_STATS_ENABLED": "0",  # Ray reports no usage statistics
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # Ray copies no folder to the nodes
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
@@ -79,9 +79,10 @@ def probe_node(
     key = job.key
     for name, here, wanted in (("gpututor", grader_version(), key.gpututor), ("PyTorch", torch_version(), key.torch)):
         if here != wanted:
-            return f"it has {name} {here or 'not'}, and {wanted} is needed: one version everywhere"
+            installed = f"{name} {here}" if here else f"no {name}"
+            return f"it has {installed}, but needs {wanted}: all nodes need the same version"
     if not Path(job.journal, marker).exists():
-        return f"it does not see {job.journal}: --out must be a folder that all nodes share, with the same path"
+        return f"it does not see {job.journal}: --out must be a shared folder with the same path on all nodes"
     try:
         for folder, version in exercises.items():
             if not Path(folder).is_dir():
@@ -101,9 +102,9 @@ class ChunkResult:
     """The end of a chunk. The reports of its gradings are in the journal."""
 
     failure: str = ""
-    """Reason for which the first job without a report has none; empty if it was not started."""
+    """Reason why the first job without a report failed; empty if it was not started."""
     unfit: str = ""
-    """Reason for which the node can grade no more of these jobs; empty if it can."""
+    """Reason why the node cannot grade any more of these jobs; empty if it can."""
 
 
 def grade_chunk(jobs: Sequence[Job], isolation: IsolationName) -> ChunkResult:
@@ -440,7 +441,7 @@ class RayExecutor:
             work.release(attempt)
         if result.unfit and (node := self._nodes.get(chunk.node_id)) is not None:
             node.refusals[chunk.device] = result.unfit
-            self._notify(f"Node {node.name} grades no more on {chunk.device}: {result.unfit}")
+            self._notify(f"Node {node.name} no longer grades on {chunk.device}: {result.unfit}")
 
 
 @contextlib.contextmanager
@@ -455,5 +456,5 @@ def _marker_in(journal: Path) -> Iterator[str]:
     try:
         yield marker.name
     finally:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the next run removes it
             marker.unlink()

@@ -84,7 +84,7 @@ def make_gradebook(
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
     if course is None:
         advice = "The report shows keys in place of titles. Restore the course, or name it with --course."
-        notices.append(GradebookWarning(f"The course is no longer in {class_.course}.", advice))
+        notices.append(GradebookWarning(f"The course in {class_.course} cannot be loaded.", advice))
     with CheckDescriptions() as descriptions:
         made = gradebook_of(class_, graded, rules, exercises, notices, descriptions.of, by_hand, sections)
     return replace(made, pseudonyms=pseudonyms, has_names=with_names)
@@ -254,7 +254,7 @@ def _roster_warnings(roster: Roster, others: Sequence[str]) -> Iterator[Gradeboo
         yield GradebookWarning(title, "They are in all reports. If an id differs in the roster, correct it there.")
     if roster.ignored:
         title = f"{roster.path}: columns that are not used: {', '.join(map(repr, roster.ignored))}."
-        yield GradebookWarning(title, "Used are id, name, email, section, extension (in hours) and pseudonym.")
+        yield GradebookWarning(title, "The columns are id, name, email, section, extension (in hours) and pseudonym.")
 
 
 def _extension_warnings(students: Sequence[StudentMarks]) -> Iterator[GradebookWarning]:
@@ -262,7 +262,7 @@ def _extension_warnings(students: Sequence[StudentMarks]) -> Iterator[GradebookW
     attempts = [attempt for marks in students for mark in marks.marks for attempt in mark.attempts]
     if sources := [attempt.handed_in.source for attempt in attempts if attempt.lateness.words == EXTENDED]:
         names = ", ".join(sources[:_MOST_NAMED]) + (" …" if len(sources) > _MOST_NAMED else "")
-        title = f"Late by the platform, but with an extension, so nothing is taken off: {names}."
+        title = f"Marked late by the platform, but with an extension, so nothing is taken off: {names}."
         advice = "The platform gives no times. Check them there; `gpututor classroom mark` sets a mark by hand."
         yield GradebookWarning(title, advice)
 

@@ -43,8 +43,8 @@ MOST_MISPLACED = 3
 """Files of no exercise in an explanation; the review has all."""
 _RATIO = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?) × ")
 """Start of a speed check's figures: `0.81 × the baseline`."""
-EXTENDED = "Late by the platform, which gives no time. The student has an extension, so nothing is taken off."
-NOT_YET = "It is not graded yet: `gpututor classroom grade` with --resume does that."
+EXTENDED = "The platform marks it as late, without a time. The student has an extension, so nothing is taken off."
+NOT_YET = "It is not graded yet: run `gpututor classroom grade` with --resume."
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def attempt_of(handed_in: Submission, graded: GradedAttempt, of: Score, rules: R
         status, outcome = MarkStatus.REFUSED, report.outcome
     else:
         status, outcome = MarkStatus.FINAL if report.final else MarkStatus.OPEN, report.outcome
-    if lateness.too_late:  # it is worth nothing, whatever the instructor decides
+    if lateness.too_late:  # it is worth nothing, even if the instructor accepts it
         status = MarkStatus.FINAL
     checks = _check_marks(report, of, rules) if report is not None else ()
     earned = math.fsum(check.points for check in checks)
@@ -293,7 +293,7 @@ def attempt_words(mark: Mark, rules: Rules, undecided: str) -> str:
     number, total = (attempt.handed_in.attempt for attempt in (counted, mark.attempts[-1]))
     if limit is not None and number > limit:
         first = count(limit, "attempt counts", "attempts count")
-        return f"Only the first {first}, and no file of an earlier attempt than {number} is there."
+        return f"Only the first {first}, but the earliest submitted file is from attempt {number}."
     if len(mark.attempts) == 1:
         return ""
     if mark.status is not MarkStatus.FINAL:

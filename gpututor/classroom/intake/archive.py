@@ -55,16 +55,16 @@ _BROKEN = (
     zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error, EOFError, NotImplementedError, OverflowError,
     RuntimeError, ValueError, OSError,
 )  # fmt: skip
-"""Exceptions of `zipfile` for bytes that are no zip."""
+"""Exceptions that `zipfile` raises for invalid zips."""
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
-_BROKEN_ZIP = "It is not a zip, or is broken."
+_BROKEN_ZIP = "It is not a valid zip."
 _LINK = "It is a link; links are not followed."
-_TOO_DEEP = f"It lies more than {MOST_DEPTH} folders deep."
+_TOO_DEEP = f"It is more than {MOST_DEPTH} folders deep."
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Refused(Exception):
-    """Reason, a sentence, for which something is not read."""
+    """Something is not read; the text is a sentence with the reason."""
 
 
 class Kind(StrEnum):
@@ -104,7 +104,7 @@ class Entry:
     """Place for people: `kim/05/one_big_copy.py`, `kim.zip: one_big_copy.py`. Not yet safe to print."""
     kind: Kind = Kind.FILE
     refusal: str = ""
-    """Reason for which it is not read, a sentence."""
+    """Sentence with the reason why it is not read."""
     changed_at: float = 0.0
     """Time of the last change, set by the student; only good for ordering copies."""
     open: Callable[[], AbstractContextManager[IO[bytes]]] = _unreadable
@@ -178,7 +178,7 @@ class _Member:
         if ".." in self._names or _ABSOLUTE.match(self.name):
             return "Its name leads out of the zip."
         if "\0" in self.name:
-            return "Its name holds a zero byte."
+            return "Its name contains a zero byte."
         if len(self._names) > MOST_DEPTH:
             return _TOO_DEEP
         mode = self.info.external_attr >> 16
@@ -204,7 +204,7 @@ class _Member:
     def changed_at(self) -> float:
         try:
             return time.mktime((*self.info.date_time, 0, 0, -1))
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError):  # a student's zip may contain any date; it only orders copies
             return 0.0
 
 
@@ -227,9 +227,9 @@ def _refusal_of_whole(infos: list[zipfile.ZipInfo], of_class: bool) -> str:
     whole = sum(info.file_size for info in infos)
     packed = sum(info.compress_size for info in infos)
     if whole > MOST_BYTES:
-        return f"Unpacked it would be over {MOST_BYTES >> 20} MiB."
+        return f"Unpacked, it would be over {MOST_BYTES >> 20} MiB."
     if whole > _SMALL and whole > MOST_RATIO * packed:
-        return f"Unpacked it would be more than {MOST_RATIO} times as large: a zip bomb."
+        return f"Unpacked, it would be more than {MOST_RATIO} times as large: a zip bomb."
     return ""
 
 
@@ -237,7 +237,7 @@ def _nested_zip(archive: zipfile.ZipFile, member: _Member, depth: int) -> Iterat
     with tempfile.SpooledTemporaryFile(max_size=1 << 20) as copy:
         try:
             if depth >= MOST_ZIPS_DEEP:
-                raise Refused("It is a zip in a zip in a zip in a zip.")
+                raise Refused("It is a zip inside three other zips; only two are opened.")
             if member.info.file_size > LARGEST_ZIP:
                 raise Refused(f"It is larger than {LARGEST_ZIP >> 20} MiB.")
             with _open_member(archive, member.info) as stream:
@@ -348,7 +348,7 @@ def _file(parent: int, parts: tuple[str, ...], zips: bool) -> Iterator[Entry]:
         return
     if not stat.S_ISREG(mode := status.st_mode):
         what = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-        yield Entry(parts, source, Kind.FILE, f"It is {what}, and no file.")
+        yield Entry(parts, source, Kind.FILE, f"It is {what}, not a file.")
         return
     opener = partial(_open_file, parent, name)
     if not (zips and is_zip_name(name)):

@@ -52,14 +52,14 @@ _OTHER_ENCODINGS = (  # longer marks first: UTF-32's starts with UTF-16's
 
 
 def refusal_of(content: bytes) -> str:
-    """Return why these bytes are no program, a sentence; empty if they may be one."""
+    """Return a sentence if these bytes cannot be a program; otherwise an empty text."""
     for mark, name in _OTHER_ENCODINGS:
         if content.startswith(mark):
-            return f"The file is {name}, and must be UTF-8."
+            return f"The file is {name}, but must be UTF-8."
     if not content.removeprefix(codecs.BOM_UTF8).strip():
         return "The file is empty."
     if (at := content.find(b"\0")) >= 0:
-        return f"The file holds NUL bytes (the first is byte {at + 1}), so it is not a Python file."
+        return f"The file contains NUL bytes (the first is byte {at + 1}), so it is not a Python file."
     try:
         content.decode()
     except UnicodeDecodeError as error:
@@ -109,7 +109,7 @@ def _read_content(entry: Entry, folder: ClassFolder, exercise: Exercise) -> _Con
 
 def _store(content: bytes, path: Path) -> None:
     """Write the file, without flushing it: after a power cut, reading the class again repairs it."""
-    with suppress(OSError):
+    with suppress(OSError):  # there is no file yet, or a broken one: write it
         if path.stat().st_size == len(content) and path.read_bytes() == content:
             return
     with temporary_file_for(path, content, sync=False) as part:
@@ -133,7 +133,7 @@ class _File:
 
 
 _Unused = list[tuple[_File, str]]
-"""Files that do not count, each with a sentence why."""
+"""Files that do not count, each with a sentence that gives the reason."""
 
 
 def _attempts(files: Sequence[_File]) -> tuple[list[_File], _Unused]:
@@ -304,7 +304,7 @@ class SubmissionCollector:
         self._files.append(_File(keys, exercise.key, source, content, place, order, stem, is_named))
 
     def _upload_of(self, key: str) -> str:
-        """Return the platform's name of the upload, without what a zip cannot hold; the numbers in it stay."""
+        """Return the platform's name of the upload, with its numbers, without characters that a zip cannot store."""
         _, name = self._uploads.get(key, (0, ""))
         return name.encode("utf-8", "ignore").decode().replace("\0", "")
 

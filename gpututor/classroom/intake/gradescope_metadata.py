@@ -54,7 +54,7 @@ class Submission:
 
 
 class _InvalidMetadata(Exception):
-    """Reason for which Gradescope cannot have written the file."""
+    """The file is not as Gradescope writes it; the text gives the reason."""
 
 
 def submissions_of(stream: IO[bytes], folders: set[str]) -> dict[str, Submission]:
@@ -70,7 +70,7 @@ def submissions_of(stream: IO[bytes], folders: set[str]) -> dict[str, Submission
         return submissions
     except yaml.MarkedYAMLError as error:
         where = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise UsageError(f"submission_metadata.yml: {where}{error.problem or 'no YAML'}", _ADVICE) from error
+        raise UsageError(f"submission_metadata.yml: {where}{error.problem or 'not YAML'}", _ADVICE) from error
     except (yaml.YAMLError, _InvalidMetadata, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise UsageError(f"submission_metadata.yml: {reason}", _ADVICE) from error

@@ -66,7 +66,7 @@ class Place:
     upload: str = ""
     """Platform's name for uploads of feedback to the student; see `Student.upload`."""
     why: str = ""
-    """Reason, a sentence, for which the file has no owner or cannot be graded; empty for a file to grade."""
+    """Sentence with the reason why the file has no owner or cannot be graded; empty for a file to grade."""
 
 
 Layout = Callable[[Sequence[str]], Place]
@@ -149,7 +149,7 @@ class Gradescope:
     def __call__(self, parts: Sequence[str]) -> Place:
         first, *rest = parts
         if first == METADATA:
-            return Place(path=(first,), why="gpututor has read it: it says whose the submissions are.")
+            return Place(path=(first,), why="It lists the owners of the submissions, and gpututor has read it.")
         submission = self._submissions.get(without_ending(first, ".zip"))
         if submission is None:
             return Place(path=tuple(parts), why=f"{METADATA} does not name it.")
@@ -188,7 +188,7 @@ def moodle(parts: Sequence[str]) -> Place:
 def detect_layout(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise: bool) -> tuple[str, Tree]:
     """Detect the layout, unless given, and the folder around everything. Raises `UsageError` if that is unclear."""
     if layout not in (AUTO, *LAYOUTS):
-        raise UsageError(f"There is no layout called {layout!r}.", f"They are {AUTO}, {', '.join(LAYOUTS)}.")
+        raise UsageError(f"There is no layout called {layout!r}.", f"The layouts are {AUTO}, {', '.join(LAYOUTS)}.")
     paths = [
         entry.parts if entry.kind is not Kind.FOLDER else (*entry.parts, "")
         for entry in islice(tree.entries(open_zips=False), _MOST_ENTRIES)
@@ -199,15 +199,15 @@ def detect_layout(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise
         tree, paths = replace(tree, wrapper=wrapper), [path[1:] for path in paths]
     if not any(is_program(path[-1]) or is_zip_name(path[-1]) for path in paths):
         raise UsageError(
-            f"{tree.path} holds no Python files, notebooks or zips.", "Name the folder or the zip of the class."
+            f"{tree.path} contains no Python files, notebooks or zips.", "Name the folder or the zip of the class."
         )
     return layout if layout != AUTO else _detect(paths, names, tree, one_exercise), tree
 
 
 def _wrapper(paths: list[Parts], names: ExerciseNames, may_hold_programs: bool) -> Parts:
-    """Return the folder that contains everything, unless it is a student's or an exercise's; else nothing.
+    """Return the folder that contains everything; nothing if that folder is a student's or an exercise's.
 
-    `may_hold_programs`: True if the folder may hold programs named after students, as in zips.
+    `may_hold_programs`: True if the folder may contain programs named after students, as in zips.
     """
     tops = {path[0] for path in paths}
     if len(tops) != 1 or any(len(path) < 2 for path in paths):
@@ -231,7 +231,7 @@ def _is_of_course(name: str, names: ExerciseNames) -> bool:
 
 
 def _is_workspace(paths: Iterable[Parts], names: ExerciseNames) -> bool:
-    """Check for one student's files: exercises by name, on top or in folders of lessons."""
+    """Return True for the files of one student: exercises by name, at the top or in folders of lessons."""
     return any(
         is_program(path[-1])
         and (len(path) == 1 or (len(path) == 2 and names.is_lesson(path[0])))
@@ -278,7 +278,7 @@ def _detect(paths: list[Parts], names: ExerciseNames, tree: Tree, one_exercise: 
     groups = [name for name, below in students.items() if _may_be_group(below, names)]
     if len(groups) * 2 > len(students):
         raise UsageError(
-            f"{tree.path}: {groups[0]!r} may hold several students, or a whole class.",
+            f"{tree.path}: {groups[0]!r} may contain several students, or a whole class.",
             f"If it does, name {groups[0]!r} instead. If it belongs to one student, use --layout folders.",
         )
     return "files" if named else "folders"
@@ -291,13 +291,13 @@ def _is_of_platform(names: Iterable[str]) -> bool:
 
 
 def _names_both(name: str, names: ExerciseNames) -> bool:
-    """Check for `STUDENT__EXERCISE.py`."""
+    """Return True for a name such as `STUDENT__EXERCISE.py`."""
     student, mark, exercise = without_program_ending(name).rpartition("__")
     return bool(mark and student) and names.named(exercise) is not None
 
 
 def _has_files_of_students(name: str, below: list[Parts], names: ExerciseNames, one_exercise: bool) -> bool:
-    """Check that the files below this name are named after students."""
+    """Return True if the files below this name are named after students."""
     if not any(below):
         return is_program(name) and (one_exercise or _names_both(name, names))
     return _is_of_course(name, names)
@@ -312,7 +312,10 @@ def _in_only_zip(tree: Tree, only: Parts) -> list[Parts]:
 
 
 def _may_be_group(below: list[Parts], names: ExerciseNames) -> bool:
-    """Check for names that a platform gives, and for several folders without any program or name of the course."""
+    """Return True if a student's folder looks like a whole group.
+
+    It has names that a platform gives, or several folders but neither a program nor a name of the course.
+    """
     tops = {path[0] for path in below if path}
     if _is_of_platform(tops):
         return True

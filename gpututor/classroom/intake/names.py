@@ -17,7 +17,7 @@ LONGEST_NAME_BYTES = 255
 LONGEST_SOURCE = 300
 _LONGEST_ID = 80
 _SIMILARITY = 0.82
-"""`difflib` ratio from which on a name is probably a misspelled exercise."""
+"""Least `difflib` ratio at which a name is probably a misspelled exercise."""
 _NOISE = {
     "__macosx", ".ds_store", "thumbs.db", "desktop.ini", "__pycache__", "drafts", ".backups", ".gpututor.json",
     "gpututor-pack.json", ".git", ".gitignore", ".idea", ".vscode", ".venv", "venv", ".ipynb_checkpoints",
@@ -56,7 +56,7 @@ def shown_source(source: str) -> str:
 
 
 def is_noise(name: str, *, folder: bool) -> bool:
-    """Check for files and folders that tools leave behind."""
+    """Return True for files and folders that tools leave behind."""
     folded = name.casefold()
     return folded in _NOISE or folded.startswith("._") or (not folder and folded.endswith(_NOISE_ENDS))
 
@@ -84,7 +84,7 @@ def without_ending(name: str, ending: str) -> str:
 
 
 def is_program(name: str) -> bool:
-    """Check for the ending of a Python file or a notebook."""
+    """Return True for the ending of a Python file or a notebook."""
     return name.casefold().endswith(PROGRAM_ENDINGS)
 
 
@@ -95,19 +95,19 @@ def without_program_ending(name: str) -> str:
 
 
 def is_generic(stem: str) -> bool:
-    """Check for names such as `solution`, which name no exercise."""
+    """Return True for a name such as `solution`, which could belong to any exercise."""
     return normal(without_copy_mark(stem)) in _GENERIC
 
 
 def oddity(parts: Iterable[str]) -> str:
-    """Return why a path is refused, a sentence; empty if it is fine."""
+    """Return a sentence with the reason why a path is refused; empty if it is fine."""
     for part in parts:
         if len(part.encode("utf-8", "surrogatepass")) > LONGEST_NAME_BYTES:
             return f"Its name is longer than {LONGEST_NAME_BYTES} bytes."
         if any("\ud800" <= character <= "\udfff" for character in part):
             return "Its name is not UTF-8."
         if not is_plain(part):
-            return "Its name holds control characters, or marks that turn the direction of writing."
+            return "Its name contains control characters, or marks that turn the direction of writing."
     return ""
 
 

@@ -32,11 +32,11 @@ from gpututor.grading.report_text import LEAST_TIME, count
 from gpututor.paths import builtin_course
 
 SHARE = 0.7
-"""Default share of the shorter text's fingerprints, from which on texts are alike."""
+"""Default least share of the shorter text's fingerprints in common for texts to be alike."""
 FEWEST_TIMES = 10
 """Least number of different passed texts for a comparison of times."""
 FAR = 4.0
-"""Speedup over the class's median, from which on a text is unusual."""
+"""Least speedup over the class's median for a text to be unusual."""
 FEW = 0.05
 """Largest share of unusually fast texts; if more are that fast, it is an ordinary solution."""
 _FASTER = re.compile(rf"\bwas faster than\b|{re.escape(LEAST_TIME)}")
@@ -210,7 +210,7 @@ class Likeness:
         try:
             solution = self.definition.solution if self.definition is not None else ""
         except CourseError:
-            return 0
+            return 0  # only a statistic
         digest = hashlib.sha256(solution.encode()).hexdigest()
         return sum(len(text.parties) for text in texts if text.sha256 == digest)
 
@@ -233,7 +233,7 @@ def _given(exercise: Exercise) -> Iterator[str]:
         try:
             text = exercise.file(name)
         except CourseError:
-            continue
+            continue  # a course for students has no solutions; loading a whole course has checked these files
         if name.endswith(".md"):
             yield from _CODE.findall(text)
         else:
@@ -362,7 +362,7 @@ class _Reviewer:
 
 
 def _is_waiting(attempt: Attempt) -> bool:
-    """Check that it was never graded, not even without success."""
+    """Return True if no grading of the attempt was tried yet."""
     return attempt.report is None and attempt.outcome is None and attempt.reason.startswith(NOT_YET)
 
 

@@ -30,9 +30,9 @@ COMMON_PEOPLE = 10
 COMMON_SHARE = 0.1
 """Share of the class, and `COMMON_PEOPLE`, above which a shared fingerprint or word is part of an obvious solution."""
 MOST_LEADERS = 100
-"""Texts that are tried as centers of crowds. One of each tenth of a class is among them."""
+"""Number of texts that are tried as centers of crowds: enough to hit any group of a tenth of a class."""
 MOST_ATTEMPTS = 20
-"""Newest attempts of a student at an exercise, so that one student does not cost as much time as a class."""
+"""Newest attempts of a student that are compared: one student must not take as much time as a class."""
 
 _BASE, _MODULUS = 1_000_003, (1 << 61) - 1
 Mark = TypeVar("Mark", int, str)
@@ -77,7 +77,7 @@ class Text:
     """Students of each file: several for a group."""
 
     def is_of_others_than(self, other: Text) -> bool:
-        """Check that different students submitted the two texts."""
+        """Return True if different students submitted the two texts."""
         return any(not party & another for party in self.parties for another in other.parties)
 
 

@@ -1,8 +1,8 @@
 """A report for each student, in OUT/feedback: Markdown, or an HTML page as well.
 
-OUT is the folder that `classroom grade` made. A report has the student's total, and of each exercise the attempt that
-counts: checks, expected and actual values, lines, reasons and advice, late
-penalties, and as many hints as the rules allow (`hints` in OUT/classroom.toml).
+OUT is the folder that `classroom grade` made. A report has the student's total and, for each exercise, the attempt that
+counts: its checks with expected and actual values, lines, reasons and advice. It also has late penalties, and as many
+hints as the rules allow (`hints` in OUT/classroom.toml).
 
 --language de writes the sentences of the checks and of the report in German. Texts of the course and sentences
 without a translation stay as they are.
@@ -14,8 +14,8 @@ If a student has a place on a leaderboard, their report gives it, and their pseu
 
 --pseudonyms writes reports without names to OUT/pseudonymous/feedback, for people outside of the course.
 
---moodle and --canvas also write the reports as one zip, which the platform hands out. The class must be graded from
-the platform's own download, because the zip needs the names in it.
+--moodle and --canvas also write the reports as one zip, which the platform distributes to the students. The class must
+be graded from the platform's own download, because the zip needs the file names in it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MOST_HINTS = 100
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_class_arguments(parser)
     add_pseudonyms_argument(parser)
-    hints_help = "how many hints of each exercise may be given, whatever the rules say"
+    hints_help = "number of hints to give for each exercise, instead of the number in the rules"
     parser.add_argument("--hints", metavar="N", type=whole_number(0, MOST_HINTS), help=hints_help)
     format_help = "markdown (default), or html: also write each report as a page for a browser"
     parser.add_argument("--format", choices=("markdown", "html"), default="markdown", help=format_help)

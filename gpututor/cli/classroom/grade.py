@@ -67,7 +67,7 @@ from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars, truncate
 
 MOST_LISTED = 10
-"""Reasons of failed gradings; the rest is counted."""
+"""Reasons for failed gradings that are listed; the rest is counted."""
 MOST_JUDGES = 256
 LIVE_EVERY_S, PLAIN_EVERY_S = 0.5, 15.0
 
@@ -95,11 +95,11 @@ class GradingOutput:
     def print_plan(self, plan: GradingPlan) -> None:
         if plan.grader_changed and (plan.anew or plan.already):
             anew = f"{count(plan.anew, 'grading')} {'is' if plan.anew == 1 else 'are'} made anew"
-            result = anew if plan.anew else "the gradings of this state are in the journal already"
+            result = anew if plan.anew else "the journal already has the gradings of this version"
             self._print(f"gpututor itself has changed since the last run ({plan.grader_changed}): {result}.")
         if plan.changed:
-            again = ", so gradings are made again" if plan.jobs else "; these gradings are in the journal already"
-            self._print(f"Changed since the last time{again}: {plan.changed}.")
+            again = ", so gradings are made again" if plan.jobs else "; the journal already has these gradings"
+            self._print(f"Changed since the last run{again}: {plan.changed}.")
         already = f"; {plan.already} are graded already" if plan.already else ""
         if plan.jobs:
             devices = sorted({job.key.device for job in plan.jobs})
@@ -114,7 +114,7 @@ class GradingOutput:
             self._print(f"Nothing is left to grade{already}.")
         else:
             self._print(
-                "Nothing to grade: every file is refused, for the reasons above. Feedback gives the reasons, too."
+                "Nothing to grade: every file is refused, for the reasons above. The feedback also gives the reasons."
             )
 
     def notify(self, line: str) -> None:
@@ -140,7 +140,7 @@ class GradingOutput:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write to a terminal or a pipe; a closed one ends no grading."""
+    """Write to a terminal or a pipe; if it is closed, the grading continues."""
     with contextlib.suppress(OSError):
         stream.write(text)
         stream.flush()
@@ -257,15 +257,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help=device_help)
     parser.add_argument("--gpu", "--model", metavar="NAME", help="the model of the virtual GPU, for all exercises")
     isolation_help = (
-        "what submissions run in: bubblewrap (the default; Linux: sees no file of yours, no network) or process "
-        "(limits and cleanup only: it can read what you can read)"
+        "how submissions are isolated: bubblewrap (the default; Linux; no access to your files or the network) or "
+        "process (limits and cleanup only: they can read what you can read)"
     )
     parser.add_argument("--isolation", choices=("bubblewrap", "process"), help=isolation_help)
     executor_help = "where to grade: on this machine (local, the default) or on a Ray cluster (ray)"
     parser.add_argument("--executor", choices=("local", "ray"), default="local", help=executor_help)
     address_help = "the Ray cluster: HOST:PORT, or auto for this machine's (default: a new one)"
     parser.add_argument("--address", metavar="ADDRESS", default="", help=address_help)
-    judges_help = "parallel gradings (default: one a core, limited by memory; on a cluster, one a CPU)"
+    judges_help = "parallel gradings (default: one per core, limited by memory; on a cluster, one per CPU)"
     parser.add_argument("--judges", type=whole_number(1, MOST_JUDGES), metavar="N", help=judges_help)
     secret_help = "the class secret of another machine, for the same inputs as there"
     parser.add_argument("--secret", metavar="FILE", type=Path, help=secret_help)
@@ -308,7 +308,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Handle SIGTERM, which clusters and machines send before they go off, as Ctrl-C."""
+    """Treat SIGTERM, which clusters and machines send before they shut down, like Ctrl-C."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -329,7 +329,7 @@ class _FirstJudge:
     def start_and_probe(self) -> frozenset[str]:
         """Start it in bubblewrap, and return the devices that work there. Raises `NotGradableHere`."""
         self._started = start_judge("bubblewrap")
-        with contextlib.suppress(GradingError):  # its first grading says why it does not start
+        with contextlib.suppress(GradingError):  # the first grading then reports why the judge does not start
             self._started.warm()
         return working_in_bubblewrap()
 

@@ -1,7 +1,8 @@
 """Set a mark by hand, with a reason.
 
-OUT is the folder that `classroom grade` made. The mark replaces the computed one in every report and file, whatever is
-graded later, until you set another one or remove it with --clear. The student's feedback gives your reason.
+OUT is the folder that `classroom grade` made. Your mark replaces the computed mark in every report and file. It stays,
+even if the exercise is graded again, until you set another mark or use --clear. The student's feedback gives your
+reason.
 
 The folder's history keeps each mark with its author, date and reason; `classroom log` prints it.
 """
@@ -40,5 +41,5 @@ def main(arguments: argparse.Namespace) -> int:
     entry = write_mark(folder, exercise, before, arguments.mark, by=author(arguments.by), why=arguments.why)
     where = f"{student.student.called}, {exercise.numbered_title}"
     print(escape_control_chars(f"{where}: {written_words(entry, exercise, before)}."))
-    print("Make the tables and the feedback again: they change only then.")
+    print("Write the tables and the feedback again: existing files do not change.")
     return 0

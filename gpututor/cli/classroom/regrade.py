@@ -107,7 +107,7 @@ def _grade(request: GradeRequest, isolation: str) -> Report:
 
 
 def _is_wanted() -> bool:
-    """Ask at a terminal whether the new result counts."""
+    """Ask at a terminal; return True if the new result is to be used."""
     if not sys.stdin.isatty():
         return False
     print("The result differs. Use the new one for every student who submitted this text? [y/N] ", end="", flush=True)

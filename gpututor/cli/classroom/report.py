@@ -4,14 +4,14 @@ OUT is the folder that `classroom grade` made. Each run makes the gradebook from
 for marks are in OUT/classroom.toml; docs/classroom/rules.md explains them. A provisional mark is never written as a
 final one.
 
-Without options it prints a table. The options write files, and --all writes all of them to OUT/report. It writes those
-for Canvas and Moodle only for classes from there, or with a roster.
+Without options it prints a table. The options write files, and --all writes all of them to OUT/report. It writes files
+for Canvas and Moodle only if the class comes from that platform, or with a roster of it.
 
 --pseudonyms replaces the students' names, ids and addresses in all of these, and --all then writes to
 OUT/pseudonymous/report. Files for Gradescope, Canvas and Moodle keep the ids, because the platforms need them: with
 --pseudonyms, only their own options write them.
 
---misconceptions counts the failures that look like the wrong solutions which come with each exercise. It grades these
+--misconceptions counts the failures that look like one of the exercise's own wrong solutions. It grades those solutions
 once, like submissions, and OUT/journal keeps the results.
 
 --json prints one object:

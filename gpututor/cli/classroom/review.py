@@ -4,13 +4,13 @@ OUT is the folder that `classroom grade` made. The list has: odd figures or code
 or far below the class's; inconclusive timings; failed gradings; identical or similar texts of different students;
 refused files; and files without an owner or an exercise.
 
-Texts are compared by fingerprints of their code, for which names, literals, comments and blank space make no
-difference, and by their own names and comments. What the course gives and what many students share is excluded; texts
-that are too short then are compared by names and comments only. docs/classroom/README.md explains the percentages.
+Texts are compared in two ways: by fingerprints of their code, which ignore names, literals, comments and blank space,
+and by their own names and comments. Code of the course and code that many students share do not count. If little else
+is left, only names and comments are compared. docs/classroom/README.md explains the percentages.
 
 --json prints one object:
   schema_version  1
-  similar         share of common fingerprints from which texts are alike
+  similar         least share of common fingerprints of similar texts
   fewest          least number of own fingerprints of a compared text
   items           [{kind, exercise, label, students, files, source, why, command}]
                   kind is "needs review", "unusual speed", "inconclusive", "internal error", "identical", "alike",
@@ -53,7 +53,7 @@ SCHEMA_VERSION = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_class_arguments(parser)
     add_pseudonyms_argument(parser)
-    similar_help = f"share of common fingerprints from which texts are alike: above 0, to 1 ({SHARE:g})"
+    similar_help = f"least share of common fingerprints of similar texts: above 0, at most 1 ({SHARE:g})"
     parser.add_argument("--similar", metavar="SHARE", type=_share, default=SHARE, help=similar_help)
     parser.add_argument("--csv", metavar="FILE", type=Path, help="also write the list as a table")
     parser.add_argument(
@@ -165,5 +165,5 @@ def _share(word: str) -> float:
     except ValueError:
         share = 0.0
     if not 0 < share <= 1:
-        raise argparse.ArgumentTypeError("a share is a number above 0, to 1, such as 0.8")
+        raise argparse.ArgumentTypeError("a share is a number above 0 and at most 1, such as 0.8")
     return share

@@ -185,11 +185,11 @@ def bwrap_command(nesting: bool = False) -> list[str]:
 def _find_bwrap() -> str:
     """Return bubblewrap's path after a trial. 40 ms."""
     if sys.platform != "linux":
-        raise NotGradableHere("bubblewrap, which grades other people's files, exists on Linux only.", INSTEAD)
+        raise NotGradableHere("bubblewrap, in which other people's files run, exists on Linux only.", INSTEAD)
     tool = shutil.which("bwrap")
     if tool is None:
-        advice = f"`apt install bubblewrap` or the like brings it. {INSTEAD}"
-        raise NotGradableHere("bubblewrap, which grades other people's files, is not installed.", advice)
+        advice = f"Install it, for example with `apt install bubblewrap`. {INSTEAD}"
+        raise NotGradableHere("bubblewrap, in which other people's files run, is not installed.", advice)
     help_text = run([tool, "--help"]).stdout
     if lacking := [option for option in NEEDED if option not in help_text]:
         advice = f"Version 0.8 or later is needed. {INSTEAD}"

@@ -220,7 +220,7 @@ class PairedComparison:
             rounds = max(self._rounds + 1, round(self._rounds * factor))
             by_calls = settings.most_calls // (len(timed.outputs) // self._rounds)
             largest = min(by_calls, settings.most_bytes * self._rounds // max(1, timed.size_bytes))
-            if own_s >= settings.least_share * null_s:  # else more work may stand out, whatever it takes
+            if own_s >= settings.least_share * null_s:  # otherwise only larger batches can show the baseline's work
                 largest = min(largest, int(settings.longest_s * self._rounds / attempt_s))
             if largest <= self._rounds:
                 break
@@ -235,7 +235,7 @@ class PairedComparison:
         for _ in range(self._settings.attempts):
             began = now_s()
             timed, null = self._baseline.time(self._draw(self._rounds)), self._null.time(self._draw(self._rounds))
-            # Both by themselves take at least as long as by the clock around them, also when it is simulated.
+            # At least the sum of both times, even with the simulated clock of a test.
             attempt_s = max(now_s() - began, timed.elapsed_s + null.elapsed_s)
             times.append((timed.elapsed_s, null.elapsed_s, attempt_s))
         baseline_s, null_s, attempt_s = map(min, zip(*times, strict=True))

@@ -160,5 +160,5 @@ class SuspendedProcesses:
 
 def _signal_all(pids: set[int], number: int) -> None:
     for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it has ended, or its id has another owner now
             os.kill(pid, number)

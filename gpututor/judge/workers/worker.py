@@ -99,7 +99,7 @@ def measure_usage(root: int) -> ResourceUsage:
         return _usage_by_ps(root)
     resident_kib = processes = threads = 0
     for pid in tree(root, MAX_LOOKED_AT):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the process has ended
             fields = dict(_FIELD.findall(read_of_kernel(f"/proc/{pid}/status")))
             resident_kib += int(fields.get(b"RssAnon", 0)) + int(fields.get(b"RssShmem", 0))
             processes += 1
@@ -116,7 +116,7 @@ def proportional_bytes(root: int) -> int:
         except PermissionError:
             return sys.maxsize
         except OSError:
-            continue
+            continue  # the process has ended
         total_kib += sum(int(share) for share in _SHARE.findall(text))
     return total_kib << 10
 
@@ -130,20 +130,28 @@ def _usage_by_ps(root: int) -> ResourceUsage:
 
 
 def scratch_use(folder: Path) -> tuple[int, int]:
-    """Return (bytes on the disk, files and folders) below `folder`, without following links; stops at the limits."""
+    """Return (bytes on the disk, files and folders) below `folder`, without following links; stops at the limits.
+
+    A folder that cannot be read, or is nested too deeply, could hide any number of files: it counts as too many.
+    """
     held = files = 0
     waiting = [os.fspath(folder)]
     while waiting and held <= SCRATCH_BYTES and files <= SCRATCH_FILES:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                files += 1
-                if files > SCRATCH_FILES:
-                    break
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                else:
-                    with contextlib.suppress(OSError):
-                        held += entry.stat(follow_symlinks=False).st_blocks * 512
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    files += 1
+                    if files > SCRATCH_FILES:
+                        break
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                            held += entry.stat(follow_symlinks=False).st_blocks * 512
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # removed or replaced meanwhile
+        except OSError:
+            files = SCRATCH_FILES + 1
     return held, files
 
 
@@ -297,7 +305,7 @@ def remove_scratch(folder: Path) -> None:
     except FileNotFoundError:
         return
     except (OSError, RecursionError):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # still being written to: `sweep_scratch` of a later judge removes it
             _remove_flat(folder)
 
 

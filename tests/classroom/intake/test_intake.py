@@ -21,7 +21,7 @@ from tests.support.class_layouts import Content, Reader, facts, phrases, reasons
 LaidOut = Callable[[Mapping[str, Content]], Path]
 A = "a = 1\n"
 LINK = "is a link"
-BROKEN = "not a zip"
+BROKEN = "not a valid zip"
 OUT_OF_ZIP = "out of the zip"
 
 
@@ -212,7 +212,7 @@ def test_zip_bombs_are_refused(laid_out: LaidOut, reading: Reader, monkeypatch: 
         "ratio.zip": "200 times",
         "size.zip": "over 9 MiB",
         "number.zip": "21 files; at most 20",
-        "depth.zip: deeper.zip: deeper.zip: deeper.zip": "a zip in a zip",
+        "depth.zip: deeper.zip: deeper.zip: deeper.zip": "a zip inside three other zips",
         "inner.zip: large.zip": "is larger than",
     }
     assert phrases(reasons(class_), whys) == whys

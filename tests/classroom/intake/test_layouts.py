@@ -186,7 +186,7 @@ def test_wrapper_folders_are_no_students(
 
 @pytest.mark.parametrize("files", [GRADESCOPE, MOODLE, CANVAS, {"kim/5.1.py": A, "lee/5.1.py": A}])
 def test_two_wrapper_folders_need_a_layout(laid_out: LaidOut, reading: Reader, files: Mapping[str, Content]) -> None:
-    with pytest.raises(UsageError, match="may hold several students") as refusal:
+    with pytest.raises(UsageError, match="may contain several students") as refusal:
         reading(laid_out({f"all/export/{name}": text for name, text in files.items()}))
     assert "--layout folders" in refusal.value.advice
 
@@ -322,15 +322,15 @@ def test_canvas_identifies_students_and_late_uploads_in_order(either: LaidOut, r
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({}, "holds no Python files"),
-        ({"notes.txt": "", "kim/essay.pdf": ""}, "holds no Python files"),
+        ({}, "contains no Python files"),
+        ({"notes.txt": "", "kim/essay.pdf": ""}, "contains no Python files"),
         ({"5.1/kim.py": A, "lee/5.1.py": A}, "'lee' like `folders`"),
         (WORKSPACE, "files of one student"),
         ({"one.py": A, "two.py": A}, "has no known layout"),
         (dict(list(CANVAS.items())[:1]) | {"a/5.1.py": A, "b/5.1.py": A}, "1 of 3 names"),
-        ({f"s{n}/{who}/5.1.py": A for n in (1, 2) for who in ("kim", "lee")}, "'s1' may hold several students"),
-        ({"class.zip": zipped(CANVAS)}, "'class.zip' may hold several students"),
-        ({"class.zip": zipped({"all/kim/5.1.py": A, "all/lee/5.1.py": A})}, "'class.zip' may hold"),
+        ({f"s{n}/{who}/5.1.py": A for n in (1, 2) for who in ("kim", "lee")}, "'s1' may contain several students"),
+        ({"class.zip": zipped(CANVAS)}, "'class.zip' may contain several students"),
+        ({"class.zip": zipped({"all/kim/5.1.py": A, "all/lee/5.1.py": A})}, "'class.zip' may contain"),
     ],
 )
 def test_an_unclear_layout_is_a_usage_error(

@@ -177,7 +177,7 @@ def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path, monkeyp
 
 
 def test_an_empty_class_is_an_error_and_a_misspelled_file_gets_a_suggestion(course: Course, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds no Python files"):
+    with pytest.raises(UsageError, match="contains no Python files"):
         read_class(tmp_path, course, ClassFolder(tmp_path / "out"))
     (tmp_path / "in" / "kim").mkdir(parents=True)
     for name in ("one_big_copy_2.py", "in_place.py", "helper.py"):

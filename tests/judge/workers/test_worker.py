@@ -82,6 +82,22 @@ def test_a_pool_of_threads_is_no_bomb(grade: Grade) -> None:
     assert report.outcome is Outcome.PASSED
 
 
+def test_a_folder_that_cannot_be_read_is_over_the_limit(tmp_path: Path) -> None:
+    """Use a path that is too long for a system call: a folder without permissions fails alike, but not for root."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    folder = os.open(scratch, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 250, dir_fd=folder)
+        inner = os.open("d" * 250, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    assert worker.scratch_use(scratch)[1] > messages.SCRATCH_FILES
+    worker.remove_scratch(scratch)
+    assert not scratch.exists()
+
+
 def test_scratch_and_resources_are_looked_at_within_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deep" / "deeper").mkdir(parents=True)
     (tmp_path / "deep" / "deeper" / "file").write_bytes(b"x" * (1 << 20))

@@ -1,4 +1,4 @@
-"""An LMS export: an option of `classroom report`, and its files. It is the contract of all exports."""
+"""Contract of all exports: an option of `classroom report`, and the files that it writes."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _check_maximum(gradebook: Gradebook, table: Table) -> None:
         try:
             is_same = abs(float(text.replace(",", ".")) - of) < 0.005
         except ValueError:
-            continue
+            continue  # Moodle's grade is not a number here, such as one of a scale of words
         if not is_same:
             title = f"{table.path}: its maximum grade is {text}, but totals here have {number(of)} points."
             raise UsageError(title, f"Write scale = {text} in the rules, or change the maximum grade in Moodle.")
