@@ -127,7 +127,7 @@ SEEDS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 2**32 - 1)
 """Seeds that the solution has to pass with; all other trials use the first."""
 SLOW_SHARE = 0.5
 """Share of the time limit above which a solution leaves little to slower machines and learners."""
-BUILTIN_CHECKS = ("loads", "runs", "prints", "unmodified")
+BUILTIN_CHECKS = ("loads", "runs", "prints", "unmodified", "races")
 """Checks of every exercise; wrong solutions may name them."""
 _REJECTED = (Outcome.FAILED, Outcome.ERROR, Outcome.OUT_OF_MEMORY, Outcome.TOO_SLOW)
 _SHOWN_VERDICTS = 3

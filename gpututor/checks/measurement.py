@@ -43,6 +43,8 @@ REAL: Range = (0.8, 1.3)
 """Allowed ratio on real devices, whose clock is compared with the host's to some microseconds."""
 LARGEST_S = 1e18
 """Seconds above which a figure cannot be a time: the universe is younger."""
+REAL_CLOCKS = ("datetime.now", "clock_gettime")
+"""Functions that read the real time, also on a virtual machine."""
 UNITS = (1e3, 1e6)
 """Milliseconds and microseconds in a second."""
 
@@ -162,7 +164,7 @@ def measurement(
             expected = f"{low:g} to {high:g} times the {times} that {work} took, {label}"
             multiple = f"{ratio:.2g}" if ratio < 100 else f"{ratio:,.0f}"
             got = f"{part_name(part)} says {duration(reported * 1e9)}, {multiple} times that"
-            tip = _advice(ratio, call, advice, is_unit)
+            tip = _advice(ratio, run, call, advice, is_unit)
         elif not _is_waited_for(end, call, run.source):
             # On a fast GPU, launches may take as long as the work: then the figure is right by chance.
             expected, got = "a wait for the device right after the work", "none"
@@ -233,8 +235,11 @@ def _number(value: Any) -> float:
         return math.inf
 
 
-def _advice(ratio: float, call: Call, advice: str, is_unit: bool) -> str:
-    """Name a cause only when the trace or the figure shows it."""
+def _advice(ratio: float, run: Run, call: Call, advice: str, is_unit: bool) -> str:
+    """Name a cause only when the trace, the figure or the source shows it."""
+    clock = next((clock for clock in REAL_CLOCKS if f"{clock}(" in run.source), "")
+    if run.machine.virtual and clock:
+        return f"`{clock}()` reads the real time, but this GPU's time is modelled. Use `time.perf_counter()`."
     if is_unit:
         return "The unit is off: report seconds."
     if ratio < 1 and not any(event.kind is Kind.SYNCHRONISE for event in call.trace):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpututor.checks.identity import unmodified
 from gpututor.checks.model import Check, CheckKind, Finding, Machine, Run
+from gpututor.checks.streams import races
 from gpututor.course.model import Exercise
 from gpututor.errors import TutorError
 from gpututor.grading.report import Outcome, Status, Verdict
@@ -59,7 +60,7 @@ def verdict_of(check: Check, run: Run) -> Verdict:
     return Verdict(check.name, sentence, Status.PASSED, scenario, points=points, of=points, measured=figures)
 
 
-IMPLICIT_CHECKS = (replace(unmodified(), points=0.0),)
+IMPLICIT_CHECKS = (replace(unmodified(), points=0.0), replace(races(), points=0.0))
 """Checks added to every exercise. Shown only on failure; worth no points."""
 
 
@@ -67,7 +68,9 @@ def implicit_verdicts(checks: Sequence[Check], run: Run) -> Iterator[Verdict]:
     """Yield the failed implicit checks of a finished run; an author's check of the same name replaces one."""
     names = {check.name for check in checks}
     for check in IMPLICIT_CHECKS:
-        if check.name not in names and (verdict := verdict_of(check, run)).status is not Status.PASSED:
+        if check.name in names or not check.applies(run.machine):
+            continue
+        if (verdict := verdict_of(check, run)).status is not Status.PASSED:
             yield verdict
 
 

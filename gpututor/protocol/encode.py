@@ -73,6 +73,8 @@ class Encoder:
         """Return a JSON node. Raises `ValueRefused` for trees too deep or large and tensors that cannot be sent."""
         self._count_node(depth)
         match value:
+            case numpy.float64() | numpy.str_() if type(value) in (numpy.float64, numpy.str_):
+                return self.pack(value.item(), depth)  # a float and a str, by inheritance
             case None | True | False:
                 return {"k": "plain", "v": value}
             case int() if type(value) is int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
+import numpy
 import torch
 
 MAX_DEPTH = 64
@@ -122,8 +123,11 @@ _OF_PROGRAMS: dict[str, Callable[[torch.nn.Module], Iterator[tuple[str, Any]]]] 
 }
 
 
-def tensors_in(value: object) -> dict[str, torch.Tensor]:
-    """Return each tensor in `value` by path, such as `batch.0`. Raises `ValueRefused` for one that contains itself."""
+def tensors_in(value: object, *, of_arrays: bool = False) -> dict[str, torch.Tensor]:
+    """Return each tensor in `value` by path, such as `batch.0`; with `of_arrays` also those that share NumPy's memory.
+
+    Raises `ValueRefused` for a value that contains itself.
+    """
     tensors: dict[str, torch.Tensor] = {}
     stack: list[tuple[str, object, int]] = [("", value, 0)]
     nodes = 0
@@ -134,8 +138,17 @@ def tensors_in(value: object) -> dict[str, torch.Tensor]:
             raise ValueRefused("an argument is nested too deeply or has too many parts")
         if isinstance(item, torch.Tensor):
             tensors[path] = item
+        elif of_arrays and isinstance(owner := _owner_of(item), torch.Tensor):
+            tensors[path] = owner
         stack += [(joined(path, name), part, depth + 1) for name, part in _parts(item)]
     return tensors
+
+
+def _owner_of(item: object) -> object:
+    """Return the owner of a NumPy array's memory, a tensor for what `Tensor.numpy()` returned; else the item itself."""
+    while isinstance(item, numpy.ndarray):
+        item = item.base
+    return item
 
 
 def state_in(value: object, depth: int = 0) -> object:

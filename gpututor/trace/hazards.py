@@ -26,8 +26,8 @@ _IN_KERNELS = {
     SAME_ELEMENT: "{later} uses an element that another program of the kernel stores to, and nothing orders them",
 }
 """Mistakes within one kernel; the other hazards are between two pieces of work."""
-_HOST_WAITS = "Wait before the host touches it: `event.synchronize()` of an event after the copy, or\
- `torch.cuda.synchronize()`."
+_HOST_WAITS = "Copy without `non_blocking=True`, or wait before the host touches it: `torch.cuda.synchronize()`, or\
+ `event.synchronize()` of an event after the copy."
 _ADVICE = {
     "host read during copy": _HOST_WAITS,
     "host write during copy": _HOST_WAITS,

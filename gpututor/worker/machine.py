@@ -70,7 +70,7 @@ class VirtualMeter:
     def result_returned(self, result: object) -> None:
         if self._machine.pending_copies:
             with contextlib.suppress(ValueRefused):  # the encoder reports it
-                self._races.record_host_access(self._machine, tensors_in(result).values())
+                self._races.record_host_access(self._machine, tensors_in(result, of_arrays=True).values())
 
     def allocated(self) -> dict[str, int]:
         return {gpu.name: gpu.memory.allocated for gpu in self._machine.gpus}

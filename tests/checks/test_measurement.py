@@ -53,6 +53,13 @@ def test_wrong_times_fail_with_fitting_advice(seconds: float, words: str) -> Non
     assert words in finding.advice
 
 
+def test_the_advice_names_a_clock_that_is_not_modelled() -> None:
+    run = replace(reports(40.0), source="start = datetime.now()")
+
+    assert "`datetime.now()`" in failure(check(), run).advice
+    assert "`datetime.now()`" not in failure(check(), replace(run, machine=replace(GPU, virtual=False))).advice
+
+
 @pytest.mark.parametrize("odd", [math.nan, math.inf, True, "0.004", None, [0.004], 10**1000, -(10**1000), 1e300])
 def test_a_result_that_is_not_a_time_fails(odd: object) -> None:
     assert "such a number" in failure(check(), reports(odd)).got

@@ -10,6 +10,7 @@ import torch
 
 from gpututor.checks import overlap, races
 from gpututor.grading.report import Status
+from gpututor.judge.verdicts import implicit_verdicts
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from tests.support.check_runs import GPU, NO_GPU, failure, observed, run_of
@@ -158,3 +159,21 @@ def test_returning_an_unfinished_copy_is_a_race() -> None:
     assert "aten::_to_copy" in finding.got
     assert finding.line == 8
     assert races().find(recorded(ON_ITS_WAY.replace("WAIT", "torch.cuda.synchronize()"), {"x": X})) is None
+
+
+@pytest.mark.parametrize("array", ["home.numpy()", "home.numpy()[1:].T"])
+def test_an_array_of_an_unfinished_copy_is_a_race(array: str) -> None:
+    program = ON_ITS_WAY.replace("[home]", f"[{array}]")
+
+    assert failure(races(), recorded(program.replace("WAIT", ""), {"x": X})).line == 8
+    assert races().find(recorded(program.replace("WAIT", "torch.cuda.synchronize()"), {"x": X})) is None
+
+
+def test_every_exercise_has_the_check_of_races_and_shows_it_only_on_failure() -> None:
+    right, wrong = (recorded(ON_ITS_WAY.replace("WAIT", wait), {"x": X}) for wait in ("torch.cuda.synchronize()", ""))
+
+    assert list(implicit_verdicts((), right)) == []
+    (verdict,) = implicit_verdicts((), wrong)
+    assert (verdict.check, verdict.status, verdict.line) == ("races", Status.FAILED, 8)
+    assert "non_blocking=True" in verdict.advice
+    assert list(implicit_verdicts((races(on="no gpu"),), wrong)) == []

@@ -167,6 +167,13 @@ def test_devices_dtypes_sizes_and_arrays_survive_a_round_trip() -> None:
     assert array.values.tolist() == [0.0, 1.0, 2.0]
 
 
+def test_numpy_scalars_that_are_floats_and_texts_arrive_as_such() -> None:
+    figures = carried({np.str_("mm"): [np.float64(0.5), np.float64("nan"), np.float32(0.5)]})["mm"]
+
+    assert [type(figure) for figure in figures] == [float, float, ObservedObject]
+    assert figures[0] == 0.5
+
+
 def test_other_objects_become_a_name_and_bounded_text() -> None:
     class Talkative:
         def __repr__(self) -> str:

@@ -27,7 +27,7 @@ ADVICE = {
     "gpus": "Memory-Usage and GPU-Util are in the second and third column of a GPU's second line.",
     "processes": "Three numbers from each line below Processes: GPU, PID and GPU Memory. There may be no process.",
     "here": "mem_get_info returns what the driver has free. PyTorch's cache is not free for the driver, although no "
-    "tensor uses it. Ask each GPU by its index.",
+    "tensor uses it. Ask each GPU by its index, and round down to whole MiB.",
 }
 
 

@@ -24,7 +24,8 @@ checks = [
         to_device=0,
         to_host=0,
         why="The device can count by itself. A copy across the bus is slower than making the numbers there.",
-        advice="Pass device=device to the factory (torch.arange, torch.linspace) instead of moving its result.",
+        advice="Pass device=device to the factory (torch.arange, torch.linspace) instead of moving its result. A number"
+        " that is written to one element, as in grid[i, j, 0] = 0.5, is copied, too: compute whole rows or grids.",
     ),
     parity(
         reference,

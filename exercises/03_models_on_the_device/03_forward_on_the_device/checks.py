@@ -26,9 +26,9 @@ def copies(drawn: dict[str, Any], machine: Machine, target: str) -> int:
 
 
 def most_bytes(drawn: dict[str, Any], machine: Machine) -> int:
-    """The batch, two and a half tensors as wide as the model is inside, a few small ones; a graph takes more."""
+    """The batch, two and a half tensors as wide as the model is inside, small ones; a graph of many rows takes more."""
     wide = len(drawn["batch"]) * drawn["state"]["0.bias"].nbytes
-    return int(drawn["batch"].nbytes + 2.5 * wide + 4 * 512)
+    return int(drawn["batch"].nbytes + 2.5 * wide + 16 * 512)
 
 
 def with_a_graph(run: Run) -> Finding | None:

@@ -24,10 +24,13 @@ from gpututor.checks import (
     transfers,
     unmodified,
 )
+from gpututor.checks.bounds import describe_lines, line_with_most
 
 State = dict[str, torch.Tensor]
 TIMES = 1000
 """Times the tolerance of float32: that of bfloat16, because training in float16 adds up many rounding errors."""
+NUMBER = 8
+"""Bytes of a single number."""
 
 
 def network(weights: State) -> nn.Sequential:
@@ -119,8 +122,16 @@ def few_waits(drawn: dict[str, Any], machine: Machine) -> int:
     return len(drawn["rates"]) * (steps + 1 + len(drawn["weights"]))
 
 
-def asynchronous(drawn: dict[str, Any], machine: Machine) -> tuple[int, None]:
-    return batches(drawn, machine), None
+def blocking(run: Run) -> Finding | None:
+    """The first call that waits for copies of batches, whose size may differ. Single numbers and weights may block."""
+    for call in run.calls:
+        allowed = {tensor.nbytes for tensor in call.drawn["weights"].values()}
+        copies = [event for event in call.trace if event.to_device and not event.asynchronous]
+        data = [event for event in copies if event.size_bytes > NUMBER and event.size_bytes not in allowed]
+        if data:
+            got = f"{len(data)} for which the host waits, {describe_lines(data)}"
+            return run.finding(call, "asynchronous copies of all batches", got, line_with_most(data))
+    return None
 
 
 checks = [
@@ -152,9 +163,16 @@ checks = [
     transfers(
         to_device=all_copies,
         bytes_to_device=few_bytes,
-        asynchronous_to_device=asynchronous,
-        why="Pictures are bytes: as floats they take four times as long on the bus. And nothing should wait for them.",
-        advice="pin_memory=True in the loaders, non_blocking=True at both copies, .float() after them.",
+        why="Pictures are bytes: as floats they take four times as long on the bus.",
+        advice="Copy whole batches of bytes, once in each epoch, and convert them on the device: .float() after .to().",
+    ),
+    Check(
+        "asynchronous",
+        lambda _: "The host does not wait for copies of batches",
+        blocking,
+        why="While a batch is copied, the host can launch the work on it.",
+        advice="pin_memory=True in the loaders, non_blocking=True at both copies.",
+        on="gpu",
     ),
     syncs(
         at_most=few_waits,

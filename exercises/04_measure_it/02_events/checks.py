@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from gpututor.checks import Call, Taken, launches, measurement, parity, placement, structure, syncs, taken
+from gpututor.checks.launches import launches_of
 from gpututor.trace.events import Event
 
 
@@ -16,9 +17,13 @@ def reference(batch: torch.Tensor, first: torch.Tensor, second: torch.Tensor) ->
     return {"scores": torch.einsum("rf,fh,hc->rc", batch, first, second), "first": 0.0, "second": 0.0}
 
 
+PRODUCTS = "aten::*mm"
+"""Kernels of a product: aten::mm, and aten::bmm for torch.einsum."""
+
+
 def products(call: Call) -> list[Event]:
     """The last two, whose times are known."""
-    kernels = [event for event in call.trace if event.name == "aten::mm" and event.device != "cpu" and event.end >= 0]
+    kernels = [event for event in launches_of(call, PRODUCTS) if event.end >= 0]
     return kernels[-2:] if len(kernels) > 1 else []
 
 
@@ -63,10 +68,10 @@ checks = [
         advice="event.record() never waits. Wait once, for the last event, when all work has been launched.",
     ),
     launches(
-        by_name={"aten::mm": (2, 4)},
+        by_name={PRODUCTS: (2, 12)},
         name="products",
         why="Computing twice takes twice as long.",
-        advice="Two products, perhaps each of them once before to warm up.",
+        advice="Two products, and each of them at most five times before to warm up.",
     ),
     replace(first, sentence=lambda machine: "first matches the measured time of the first product"),
     replace(second, sentence=lambda machine: "second matches the measured time of the second product"),

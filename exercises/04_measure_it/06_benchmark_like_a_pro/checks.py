@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
 
 from gpututor.checks import Call, Check, Finding, Machine, Run, structure
+from gpututor.trace.events import Kind
 
 LAST_KERNEL = {"mul, sum": "aten::sum", "bmm": "aten::bmm", "mm": "aten::mm"}
 """The last kernel of each way, by its name."""
@@ -37,13 +39,19 @@ def size_of(name: str, rows: int, columns: int) -> int:
 
 
 def seconds_for_a_run(call: Call, name: str, x: torch.Tensor) -> float | None:
-    """Seconds from the end of one run to the end of the next, in the last runs of this way on this pair."""
-    wanted = size_of(name, *x.shape)
-    ends = [
-        event.end / 1e9
-        for event in call.trace
-        if event.name == LAST_KERNEL[name] and event.size_bytes == wanted and event.device != "cpu" and event.end >= 0
-    ][-call.drawn["number"] :]
+    """Seconds from the end of one run to the end of the next, in the last runs of this way on this pair.
+
+    A timer's runs follow each other without a wait: fewer of them are warm-ups, or checks of the values.
+    """
+    wanted, number = size_of(name, *x.shape), call.drawn["number"]
+    parts: list[list[float]] = [[]]
+    for event in call.trace:
+        if event.kind is Kind.SYNCHRONISE:
+            parts.append([])
+        elif event.name == LAST_KERNEL[name] and event.size_bytes == wanted and event.device != "cpu":
+            parts[-1].append(event.end / 1e9)
+    timed = [ends for ends in parts if len(ends) >= number] or [[end for ends in parts for end in ends]]
+    ends = [end for end in timed[-1][-number:] if end >= 0]
     return (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else None
 
 
@@ -82,7 +90,8 @@ def cells(line: str) -> list[str]:
 
 
 def read(table: str) -> tuple[list[str], dict[str, list[str]], float]:
-    """Columns, rows and unit of a table of `benchmark.Compare`; empty where it is none."""
+    """Columns, rows and unit of a table of `benchmark.Compare`, perhaps in color; empty where it is none."""
+    table = re.sub(r"\x1b\[\d+m", "", table)
     lines = [cells(line) for line in table.splitlines() if "|" in line]
     unit = next((scale for words, scale in UNITS.items() if words in table), 0.0)
     if not lines:

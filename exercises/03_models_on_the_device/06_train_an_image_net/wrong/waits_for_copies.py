@@ -1,4 +1,4 @@
-# fails: transfers
+# fails: asynchronous
 # Pageable memory: the host waits for each copy.
 import torch
 from torch.nn import functional as F
