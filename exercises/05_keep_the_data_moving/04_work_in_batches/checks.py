@@ -29,8 +29,11 @@ def passes(drawn: dict[str, Any], machine: Any = None) -> tuple[int, int]:
 
 
 def one_batch(drawn: dict[str, Any], machine: Any = None) -> int:
-    """Bytes of the results, twice, of one batch and its hidden values, twice, and what rounding adds."""
-    width = drawn["samples"].shape[1] + 2 * len(drawn["state"]["0.bias"])
+    """Bytes of the results, twice, of a batch, of its hidden values before and after the ReLU, and of the rounding.
+
+    The names of a loop keep a second batch and its hidden values until they get their next values.
+    """
+    width = 2 * drawn["samples"].shape[1] + 3 * len(drawn["state"]["0.bias"])
     rows = min(len(drawn["samples"]), drawn["batch_size"])
     results = 4 * len(drawn["samples"]) * len(drawn["state"]["2.bias"])
     return 4 * rows * width + 2 * results + ROUNDING * (batches(drawn) + 6)

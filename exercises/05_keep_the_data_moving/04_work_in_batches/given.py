@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 SIZES = (
-    {"samples": 150, "batch_size": 32, "features": 64, "hidden": 128, "classes": 3},
+    {"samples": 150, "batch_size": 16, "features": 64, "hidden": 128, "classes": 3},
     {"samples": 61, "batch_size": 20, "features": 33, "hidden": 65, "classes": 5},
     {"samples": 1, "batch_size": 16, "features": 9, "hidden": 24, "classes": 2},
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-SIZES = ((2, 512, 1024, 16), (3, 133, 517, 5), (1, 20, 64, 2))
+SIZES = ((2, 1024, 1024, 32), (3, 133, 517, 5), (1, 20, 64, 2))
 """Batches, rows of each, columns and passes, for each case."""
 
 

@@ -31,15 +31,25 @@ def most_tries(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
     return 0, int(2 * log2(drawn["most"]) + 3)
 
 
+TOO_WIDE = ("BaseException", "Exception", "RuntimeError")
+
+
 def swallowing(run: Run) -> Finding | None:
-    """An `except` that takes any error for a batch that is too large. One that raises again is right."""
-    for handler in ast.walk(ast.parse(run.source)):
-        if not isinstance(handler, ast.ExceptHandler) or any(isinstance(node, ast.Raise) for node in ast.walk(handler)):
-            continue
-        caught = ast.unparse(handler.type) if handler.type else ""
-        if not caught or caught in ("BaseException", "Exception", "RuntimeError"):
-            got = f"except {caught}".rstrip() + ", which catches other errors too"
-            return Finding("a handler for running out of memory only", got, handler.lineno)
+    """Find an `except` or a `suppress` of any error. An `except` that raises again is right."""
+    for node in ast.walk(ast.parse(run.source)):
+        match node:
+            case ast.ExceptHandler(type=caught) if not any(isinstance(part, ast.Raise) for part in ast.walk(node)):
+                classes = caught.elts if isinstance(caught, ast.Tuple) else [caught] if caught else []
+                is_wide = not classes
+            case ast.Call(func=ast.Name("suppress") | ast.Attribute(attr="suppress"), args=classes):
+                is_wide = False
+            case _:
+                continue
+        names = [ast.unparse(each) for each in classes]
+        if is_wide or any(name in TOO_WIDE for name in names):
+            word = "suppress" if isinstance(node, ast.Call) else "except"
+            got = f"{word} {', '.join(names)}".rstrip() + ", which catches other errors too"
+            return Finding("a handler for running out of memory only", got, node.lineno)
     return None
 
 

@@ -153,7 +153,8 @@ checks = [
         to_device=0,
         to_host=0,
         why="Prompts and model are on the GPU. Each token that the host reads makes it wait.",
-        advice="Make cache, positions and mask on the GPU; feed the token back as a tensor.",
+        advice="Make cache, positions and mask on the GPU; feed the token back as a tensor. `mask[place] = True` copies"
+        " True from the host: compare all places with the newest instead.",
     ),
     Check(
         "read_once",
