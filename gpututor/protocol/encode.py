@@ -77,8 +77,8 @@ class Encoder:
                 return {"k": "plain", "v": value}
             case int() if type(value) is int:
                 return {"k": "int", "v": _digits(value)}
-            case float() if type(value) is float:
-                return {"k": "float", "v": value if math.isfinite(value) else repr(value)}
+            case float() if type(value) in (float, numpy.float64):  # numpy.mean returns the latter, a float, too
+                return {"k": "float", "v": float(value) if math.isfinite(value) else repr(float(value))}
             case str() if type(value) is str:
                 return {"k": "plain", "v": self._text(value[:MAX_TEXT].encode("utf-8", "replace").decode())}
             case torch.Tensor():

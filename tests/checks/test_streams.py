@@ -158,3 +158,24 @@ def test_returning_an_unfinished_copy_is_a_race() -> None:
     assert "aten::_to_copy" in finding.got
     assert finding.line == 8
     assert races().find(recorded(ON_ITS_WAY.replace("WAIT", "torch.cuda.synchronize()"), {"x": X})) is None
+
+
+FREED = """import torch
+def work():
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        x = torch.ones(1500, 1500, device="cuda")
+    torch.cuda.current_stream().wait_stream(side)
+    y = x @ x
+    del x
+    return y
+"""
+
+
+def test_advice_about_an_order_is_not_given_for_memory_that_is_freed_too_early() -> None:
+    wrong_order, freed = recorded(ON_ITS_WAY.replace("WAIT", ""), {"x": X}), recorded(FREED, {})
+
+    assert failure(races(advice="Wait for the copy."), wrong_order).advice == "Wait for the copy."
+    finding = failure(races(advice="Wait for the copy."), freed)
+    assert "frees memory that aten::mm at" in finding.got
+    assert "record_stream" in finding.advice

@@ -167,6 +167,13 @@ def test_devices_dtypes_sizes_and_arrays_survive_a_round_trip() -> None:
     assert array.values.tolist() == [0.0, 1.0, 2.0]
 
 
+def test_numpys_double_is_a_float() -> None:
+    mean, endless = carried([np.mean([1.0, 2.0]), np.float64("inf")])
+
+    assert (type(mean), mean) == (float, 1.5)
+    assert (type(endless), endless) == (float, math.inf)
+
+
 def test_other_objects_become_a_name_and_bounded_text() -> None:
     class Talkative:
         def __repr__(self) -> str:
