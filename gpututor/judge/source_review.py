@@ -81,6 +81,8 @@ RULES = (
 
 _PUBLIC_PRIVATE = frozenset({"_asdict", "_field_defaults", "_fields", "_make", "_replace"})
 """Public names of named tuples."""
+_FOREACH = "_foreach_"
+"""How PyTorch's documented functions for lists of tensors begin, such as `torch._foreach_add_`."""
 _DUNDERS = _words(
     "__all__ __call__ __contains__ __doc__ __enter__ __eq__ __exit__ __file__ __getitem__ __hash__ __init__ __iter__ "
     "__len__ __module__ __name__ __next__ __post_init__ __qualname__ __repr__ __setitem__ __str__ __version__"
@@ -234,7 +236,7 @@ class _Reader:
         for rule in RULES:
             if name in rule.attributes:
                 yield name, rule.sentence
-        if not name.startswith("_") or not name.strip("_") or name in _PUBLIC_PRIVATE:
+        if not name.startswith("_") or not name.strip("_") or name in _PUBLIC_PRIVATE or name.startswith(_FOREACH):
             return
         if name.startswith("__") and name.endswith("__"):
             if name not in _DUNDERS and not (owner == "super()" and name in _OWN_DUNDERS):

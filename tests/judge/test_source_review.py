@@ -91,6 +91,7 @@ CLEAN = [
     "if __name__ == '__main__':\n    print(f.__name__, len(x), type(x).__name__, torch.__version__, f.__doc__)",
     "_cache = {}\n_, rest = pair\nfor _ in range(3): _cache[rest] = 1",
     "point._replace(x=1)\npoint._asdict()",
+    "torch._foreach_mul_(velocity, 0.9)\nnorms = torch._foreach_norm(gradients)",
     "getattr(torch, 'float32')\nhasattr(a, name)\nsetattr(module, 'weight', w)",
     "from scipy import signal\nimport torch\ntorch.signal.windows.hann(3)\nbatch.signal\nresponse.code",
     "import operator, sys, os, threading, atexit\nsys.path, sys.stdout.write('x'), operator.attrgetter('x.y')(a)",
