@@ -82,7 +82,7 @@ RULES = (
 _PUBLIC_PRIVATE = frozenset({"_asdict", "_field_defaults", "_fields", "_make", "_replace"})
 """Public names of named tuples."""
 _FOREACH = "_foreach_"
-"""How PyTorch's documented functions for lists of tensors begin, such as `torch._foreach_add_`."""
+"""The beginning of PyTorch's documented functions for lists of tensors, such as `torch._foreach_add_`."""
 _DUNDERS = _words(
     "__all__ __call__ __contains__ __doc__ __enter__ __eq__ __exit__ __file__ __getitem__ __hash__ __init__ __iter__ "
     "__len__ __module__ __name__ __next__ __post_init__ __qualname__ __repr__ __setitem__ __str__ __version__"
