@@ -1,4 +1,4 @@
-# Groups the programs, and lets rows and columns beyond the edge begin again at the other side, as Triton's tutorial does.
+# Groups the programs, and lets rows and columns beyond the edge wrap around, as in Triton's tutorial.
 import torch
 import triton
 import triton.language as tl
