@@ -76,7 +76,8 @@ def races(
 ) -> Check:
     """Check that no two streams, nor a stream and the host, use the same memory without an order if one writes it.
 
-    It applies to virtual GPUs: only their traces contain hazards.
+    It applies to virtual GPUs: only their traces contain hazards. `advice` is about an order; a hazard of memory that
+    is freed too early has advice of its own.
     """
 
     def find(run: Run, call: Call) -> Finding | None:
@@ -84,11 +85,13 @@ def races(
         if not hazards:
             return None
         more = f"; {len(hazards) - 1} more like it" if len(hazards) > 1 else ""
-        expected, got = "an order between any two uses of the same memory if one of them writes", hazards[0].sentence
-        return run.finding(call, expected, got + more, hazards[0].place.line, hazards[0].what_to_do)
+        first = hazards[0]
+        tip = first.what_to_do if first.is_of_memory or not advice else advice
+        expected = "an order between any two uses of the same memory if one of them writes"
+        return run.finding(call, expected, first.sentence + more, first.place.line, tip)
 
     sentence = "No two streams race for the same memory"
-    return Check(name, lambda _: sentence, in_each_repetition(find), (), why, advice, on)
+    return Check(name, lambda _: sentence, in_each_repetition(find), (), why, on=on)
 
 
 def _copies(run: Run, call: Call, rows: TraceArrays, direction: str, least: float) -> Finding | None:

@@ -74,7 +74,7 @@ class Encoder:
         self._count_node(depth)
         match value:
             case numpy.float64() | numpy.str_() if type(value) in (numpy.float64, numpy.str_):
-                return self.pack(value.item(), depth)  # a float and a str, by inheritance
+                return self.pack(value.item(), depth)  # subclasses of float and str; numpy.mean returns the first
             case None | True | False:
                 return {"k": "plain", "v": value}
             case int() if type(value) is int:

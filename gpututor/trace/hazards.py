@@ -37,6 +37,8 @@ _ADVICE = {
     SAME_ELEMENT: "Give each program elements of its own, or use `tl.atomic_add` and the like.",
     "freed in use": "Call `tensor.record_stream(stream)` for the other stream, or keep the tensor until it is done.",
 }
+_OF_MEMORY = ("freed in use", "graphs share a pool")
+"""Hazards of memory that has a new owner; the others miss a wait."""
 _WAIT = (
     "Let the later stream wait: `stream.wait_stream(other)`, or `other.record_event()` and `stream.wait_event(event)`."
 )
@@ -60,6 +62,11 @@ class HazardGroup:
     def is_in_kernel(self) -> bool:
         """True for a mistake within one kernel, which needs no second stream."""
         return self.name in _IN_KERNELS
+
+    @property
+    def is_of_memory(self) -> bool:
+        """True if the memory has a new owner too early: waiting for the work before it does not help."""
+        return self.name in _OF_MEMORY
 
     @property
     def sentence(self) -> str:

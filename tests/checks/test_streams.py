@@ -177,3 +177,24 @@ def test_every_exercise_has_the_check_of_races_and_shows_it_only_on_failure() ->
     assert (verdict.check, verdict.status, verdict.line) == ("races", Status.FAILED, 8)
     assert "non_blocking=True" in verdict.advice
     assert list(implicit_verdicts((races(on="no gpu"),), wrong)) == []
+
+
+FREED = """import torch
+def work():
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        x = torch.ones(1500, 1500, device="cuda")
+    torch.cuda.current_stream().wait_stream(side)
+    y = x @ x
+    del x
+    return y
+"""
+
+
+def test_advice_about_an_order_is_not_given_for_memory_that_is_freed_too_early() -> None:
+    wrong_order, freed = recorded(ON_ITS_WAY.replace("WAIT", ""), {"x": X}), recorded(FREED, {})
+
+    assert failure(races(advice="Wait for the copy."), wrong_order).advice == "Wait for the copy."
+    finding = failure(races(advice="Wait for the copy."), freed)
+    assert "frees memory that aten::mm at" in finding.got
+    assert "record_stream" in finding.advice

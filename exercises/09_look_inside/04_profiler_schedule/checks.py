@@ -13,6 +13,8 @@ from gpututor.checks import Call, Wanted, files, parity, placement, structure, s
 RANGES = ("load", "forward", "backward", "update")
 RECORDED = (2, 3)
 LEARNING_RATE = 0.1
+LEAST_FORWARD = 2
+"""Kernels of the layer and of the loss."""
 
 
 def reference(model: dict[str, torch.Tensor], loader: list[Any], trace_file: str) -> nn.Module:
@@ -38,22 +40,30 @@ def wrong_trace(events: list[dict[str, Any]], call: Call) -> str | None:
     for name in RANGES:
         if counted[name] != len(RECORDED):
             return f"the range {name!r} is there {counted[name]} times instead of {len(RECORDED)}"
-    on_gpu = Counter(event["name"] for event in events if event.get("cat") == "gpu_user_annotation")
+    on_gpu = [event for event in events if event.get("cat") == "gpu_user_annotation"]
+    counted = Counter(event["name"] for event in on_gpu)
     for name in RANGES:
-        if on_gpu[name] != len(RECORDED):
-            return f"the range {name!r} has GPU work in {on_gpu[name]} of {len(RECORDED)} steps"
-    return wrong_copies(events, on_host, call)
+        if counted[name] != len(RECORDED):
+            return f"the range {name!r} has GPU work in {counted[name]} of {len(RECORDED)} steps"
+    kernels = [event for event in events if event.get("cat") == "kernel"]
+    if len(inside("forward", kernels, on_gpu)) < LEAST_FORWARD * len(RECORDED):
+        return "the loss is outside of 'forward'"
+    return wrong_copies(events, on_gpu, call)
 
 
-def wrong_copies(events: list[dict[str, Any]], on_host: list[dict[str, Any]], call: Call) -> str | None:
+def inside(name: str, work: list[dict[str, Any]], on_gpu: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the copies or kernels that began in a range of that name, by the time of the GPU."""
+    spans = [(event["ts"], event["ts"] + event["dur"]) for event in on_gpu if event["name"] == name]
+    return [event for event in work if any(start <= event["ts"] <= end for start, end in spans)]
+
+
+def wrong_copies(events: list[dict[str, Any]], on_gpu: list[dict[str, Any]], call: Call) -> str | None:
     """Return a fault if a copy of the recorded steps is missing or outside of `load`."""
     copies = [event for event in events if event.get("cat") == "gpu_memcpy" and "HtoD" in event["name"]]
     sizes = sorted(tensor.nbytes for step in RECORDED for tensor in call.drawn["loader"][step])
     if sorted(event["args"]["bytes"] for event in copies) != sizes:
         return "the copies to the GPU are not those of the third and the fourth step"
-    spans = [(event["ts"], event["ts"] + event["dur"]) for event in on_host if event["name"] == "load"]
-    outside = [copy for copy in copies if not any(start <= copy["ts"] <= end for start, end in spans)]
-    return "a copy to the GPU is outside of 'load'" if outside else None
+    return None if inside("load", copies, on_gpu) == copies else "a copy to the GPU is outside of 'load'"
 
 
 checks = [

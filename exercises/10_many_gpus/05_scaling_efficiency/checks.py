@@ -16,6 +16,8 @@ RANKS = 2
 LOW, HIGH = 0.9, 1.2
 SLACK_NS = 20_000
 """A launch and a wait around a single step: on a fast GPU they take longer than its kernels."""
+FEW_BYTES = 64
+"""Bytes of times that the ranks compare by an all-reduce; those of gradients are more."""
 FIGURES = ("one", "strong", "weak", "strong_efficiency", "weak_efficiency")
 
 
@@ -32,7 +34,8 @@ class Step(NamedTuple):
 
     @property
     def shared(self) -> bool:
-        return any(event.kind is Kind.COLLECTIVE and "allreduce" in event.name for event in self.work)
+        sums = (event for event in self.work if event.kind is Kind.COLLECTIVE and "allreduce" in event.name)
+        return any(event.size_bytes > FEW_BYTES for event in sums)
 
 
 def steps_of(rank: Call, drawn: dict[str, Any]) -> list[Step]:

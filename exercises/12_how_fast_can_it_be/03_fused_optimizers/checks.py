@@ -26,6 +26,8 @@ BETAS = (0.9, 0.999)
 EPSILON = 1e-8
 MORE = 3
 """Launches of a step beyond those of forward and backward: the update, and one or two that it may need."""
+LOSS = 8
+"""Launches of a mean squared error that is written out, forward and backward; `mse_loss` needs two."""
 Batches = list[tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -69,9 +71,14 @@ def most(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
     """Return the least and the most launches of a call; the first step also makes three tensors a parameter."""
     parameters, count = len(drawn["state"]), len(drawn["batches"])
     layers = parameters // 2
-    forward = 2 * layers  # products, activations between them, and the loss
-    backward = 4 * layers  # two products a layer but one in the first, sums, activations, the loss, and its gradient 1
-    return count, count * (forward + backward + MORE) + 3 * parameters + 1
+    forward = 2 * layers - 1  # products, and activations between them
+    backward = 4 * layers - 1  # two products a layer but one in the first, sums, activations, and the gradient 1
+    return count, count * (forward + backward + LOSS + MORE) + 3 * parameters + 1
+
+
+def once_a_step(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
+    """Return the bounds for kernels of all parameters: a fused update counts its steps with one."""
+    return 0, len(drawn["batches"])
 
 
 def with_a_graph(run: Run) -> Finding | None:
@@ -114,6 +121,7 @@ checks = [
     ),
     launches(
         most,
+        by_name={"aten::_foreach_*": once_a_step},
         why="If each operation on each parameter is a kernel, the update launches more than the model itself.",
         advice="An argument of torch.optim.AdamW turns the whole update into one kernel.",
     ),

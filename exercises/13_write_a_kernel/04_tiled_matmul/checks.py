@@ -30,7 +30,7 @@ checks = [
         advice="A grid of two dimensions: tiles down, tiles across.",
     ),
     traffic(
-        at_most=3,
+        at_most=3.5,
         why="Each row of `a` is loaded once for each tile across, each column of `b` once for each tile down.",
         advice="Tiles of 32 × 32: half the side loads everything twice as often.",
     ),

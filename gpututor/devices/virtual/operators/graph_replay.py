@@ -65,7 +65,7 @@ def _restore(storage: torch.UntypedStorage, saved: torch.UntypedStorage) -> None
 
 def forget_effects(capture: GraphCapture) -> None:
     """Restore everything that the capture wrote to, and spoil its results: on CUDA nothing has run so far."""
-    with torch_private.host_only(), torch.no_grad():
+    with torch_private.host_only(), torch.inference_mode():
         for undo in capture.undo.values():
             undo()
         for result in capture.results:
@@ -142,8 +142,11 @@ def refuse_sparse(machine: VirtualMachine, gpu: VirtualGpu) -> None:
 
 
 def replay(steps: tuple[Callable[[], None], ...]) -> None:
-    """Compute everything again, in order, without advancing the clock."""
-    with torch.no_grad(), torch_private.host_only():
+    """Compute everything again, in order, without advancing the clock.
+
+    Inference mode may write to tensors that a capture in inference mode has made.
+    """
+    with torch.inference_mode(), torch_private.host_only():
         for step in steps:
             step()
 

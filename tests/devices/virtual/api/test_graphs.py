@@ -32,6 +32,22 @@ def test_a_capture_runs_no_kernel(two_gpus: VirtualMachine) -> None:
     assert out.data_ptr() == address
 
 
+def test_a_capture_in_inference_mode_is_replayed_outside_of_it(two_gpus: VirtualMachine) -> None:
+    rows = torch.ones(2, device="cuda")
+    for inside in (True, False):
+        graph = CUDA.CUDAGraph()
+        if inside:
+            with torch.inference_mode(), CUDA.graph(graph):
+                doubled = rows * 2
+        else:
+            with CUDA.graph(graph), torch.inference_mode():
+                doubled = rows * 2
+        rows.fill_(3)
+        graph.replay()
+        assert doubled.is_inference()
+        assert doubled.tolist() == [6.0, 6.0]
+
+
 def test_python_numbers_are_frozen_at_capture(two_gpus: VirtualMachine) -> None:
     x, factor, on_host = torch.ones(2, device="cuda"), 2.0, torch.tensor(3.0)
     graph, y = captured(lambda: x * factor * on_host)

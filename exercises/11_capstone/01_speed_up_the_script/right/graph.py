@@ -1,0 +1,139 @@
+# Captures a step as a CUDA graph, and replays it for each batch.
+import argparse
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+CLASSES = 10
+LEARNING_RATE, MOMENTUM, LONGEST_GRADIENT = 0.05, 0.9, 0.5
+
+
+def make_images(seed: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Images (count, 3, 8, 8) and their classes (count,), on the CPU."""
+    chance = torch.Generator().manual_seed(seed)
+    labels = torch.randint(CLASSES, (count,), generator=chance)
+    noise = torch.randn(count, 3, 8, 8, generator=chance)
+    images = noise + labels.view(-1, 1, 1, 1) / 5
+    return images, labels
+
+
+def without_some(labels: torch.Tensor) -> torch.Tensor:
+    """The labels, with -1 for every eighth, which has no label."""
+    return labels.where(torch.arange(len(labels)) % 8 != 7, -1)
+
+
+def make_model(seed: int) -> nn.Module:
+    """A classifier on the CPU; its weights depend on the seed only."""
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(128, CLASSES),
+    )
+
+
+def standardised(images: torch.Tensor) -> torch.Tensor:
+    """Each channel of a batch with mean 0 and deviation 1."""
+    deviation, mean = torch.std_mean(images, (0, 2, 3), keepdim=True)
+    return (images - mean) / deviation
+
+
+def clip(parameters: list[nn.Parameter]) -> None:
+    """No gradient is longer than `LONGEST_GRADIENT`."""
+    for parameter in parameters:
+        scale = LONGEST_GRADIENT / parameter.grad.norm()
+        parameter.grad.mul_(scale.clamp(max=1))
+
+
+def train(
+    model: nn.Module,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    steps: int,
+    batch: int,
+    device: torch.device,
+) -> dict:
+    """Train for `steps` batches.
+
+    Returns the losses, their mean, and the weights' mean over all steps.
+    """
+    parameters = list(model.parameters())
+    optimizer = torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM)
+    weights = torch.linspace(0.5, 1.5, CLASSES, device=device)
+    images, labels = images.to(device), labels.to(device)
+    losses = torch.zeros(steps, device=device)
+    average = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
+
+    def one_step(x, y):
+        logits = model(standardised(x))
+        loss = F.cross_entropy(logits, y, weight=weights, ignore_index=-1)
+        optimizer.zero_grad(set_to_none=False)
+        loss.backward()
+        clip(parameters)
+        optimizer.step()
+        with torch.no_grad():
+            for name, value in model.named_parameters():
+                average[name].add_(value, alpha=1 / steps)
+        return loss.detach()
+
+    x, y = images[:batch].clone(), labels[:batch].clone()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    saved = [p.detach().clone() for p in parameters]
+    with torch.cuda.stream(side):
+        one_step(x, y)
+        one_step(x, y)
+    torch.cuda.current_stream().wait_stream(side)
+    with torch.no_grad():
+        torch._foreach_copy_(parameters, saved)
+        for p in parameters:
+            optimizer.state[p]["momentum_buffer"].zero_()
+        for value in average.values():
+            value.zero_()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        static_loss = one_step(x, y)
+    for step in range(steps):
+        x.copy_(images[step * batch : (step + 1) * batch])
+        y.copy_(labels[step * batch : (step + 1) * batch])
+        graph.replay()
+        losses[step] = static_loss
+    losses = losses.cpu()
+    return {
+        "losses": losses,
+        "mean loss": losses.mean(),
+        "average": {name: value.cpu() for name, value in average.items()},
+    }
+
+
+@torch.no_grad()
+def validate(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The loss of each image, (count,), on the CPU."""
+    return F.cross_entropy(model(images), labels, reduction="none").cpu()
+
+
+def main(seed: int, steps: int, batch: int) -> None:
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = make_model(seed).to(device)
+    images, labels = make_images(seed, steps * batch)
+    labels = without_some(labels)
+    result = train(model, images, labels, steps, batch, device)
+    images, labels = make_images(seed + 1, 3 * batch)
+    images, labels = images.to(device), labels.to(device)
+    result["validation"] = validate(model, images, labels)
+    torch.save(result, "result.pt")
+    mean = result["mean loss"]
+    print(f"{steps} steps on {device}, mean loss {mean:.3f}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=128)
+    main(**vars(parser.parse_args()))

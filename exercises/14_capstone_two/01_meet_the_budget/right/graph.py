@@ -1,0 +1,150 @@
+# Captures forward and backward as a CUDA graph, and replays it for each batch.
+import argparse
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+WORDS, WIDTH, HEADS, LAYERS, LENGTH = 48, 32, 4, 2, 64
+RATE, BETAS, EPS, LONGEST_GRADIENT = 0.01, (0.9, 0.99), 1e-3, 0.5
+KEPT = 0.8
+
+
+def make_text(seed: int, rows: int) -> torch.Tensor:
+    """Rows of words (rows, LENGTH + 1), on the CPU: steps, and noise."""
+    chance = torch.Generator().manual_seed(seed)
+    first = torch.randint(WORDS, (rows, 1), generator=chance)
+    step = torch.randint(1, 5, (rows, 1), generator=chance)
+    text = (first + step * torch.arange(LENGTH + 1)) % WORDS
+    noise = torch.randint(WORDS, text.shape, generator=chance)
+    noisy = torch.rand(text.shape, generator=chance) < 0.1
+    return torch.where(noisy, noise, text)
+
+
+class Attention(nn.Module):
+    """Causal attention with several heads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(WIDTH, 3 * WIDTH)
+        self.out = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x: (n, length, WIDTH)."""
+        n, length, _ = x.shape
+        parts = self.project(x).view(n, length, 3, HEADS, WIDTH // HEADS)
+        queries, keys, values = parts.permute(2, 0, 3, 1, 4)
+        heads = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+        return self.out(heads.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    """Attention and a small network, each added to its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attention = Attention()
+        self.up = nn.Linear(WIDTH, 2 * WIDTH)
+        self.down = nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attention(self.first(x))
+        return x + self.down(F.gelu(self.up(self.second(x))))
+
+
+def places(length: int) -> torch.Tensor:
+    """A table (length, WIDTH) that tells each place in a row."""
+    rate = 100 ** (-torch.arange(0, WIDTH, 2) / WIDTH)
+    angle = torch.arange(length).unsqueeze(1) * rate
+    return torch.cat([angle.sin(), angle.cos()], dim=1)
+
+
+class Model(nn.Module):
+    """Scores of the next word for each word of a row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(WORDS, WIDTH)
+        self.blocks = nn.Sequential(*[Block() for _ in range(LAYERS)])
+        self.norm = nn.LayerNorm(WIDTH)
+        self.head = nn.Linear(WIDTH, WORDS)
+        self.register_buffer("places", places(LENGTH), persistent=False)
+
+    def forward(self, text: torch.Tensor) -> torch.Tensor:
+        """text: (n, length)."""
+        x = self.words(text) + self.places
+        return self.head(self.norm(self.blocks(x)))
+
+
+def loss_of(scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """The mean cross-entropy of each row: (n,)."""
+    scores = scores.transpose(1, 2)
+    return F.cross_entropy(scores, words, reduction="none").mean(-1)
+
+
+def train(model: nn.Module, text: torch.Tensor, batch: int, device: torch.device) -> dict:
+    """Train; the losses, and a moving average of the weights."""
+    parameters = list(model.parameters())
+    optimizer = torch.optim.Adam(parameters, lr=RATE, betas=BETAS, eps=EPS, fused=True)
+    average = [parameter.detach().clone() for parameter in parameters]
+    losses = []
+    text = text.to(device)
+    words = text[:batch].clone()
+
+    def forward_backward():
+        loss = loss_of(model(words[:, :-1]), words[:, 1:]).mean()
+        loss.backward()
+        return loss.detach()
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        forward_backward()
+    torch.cuda.current_stream().wait_stream(side)
+    optimizer.zero_grad(set_to_none=False)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        static_loss = forward_backward()
+    for part in text.split(batch):
+        words.copy_(part)
+        optimizer.zero_grad(set_to_none=False)
+        graph.replay()
+        nn.utils.clip_grad_norm_(parameters, LONGEST_GRADIENT)
+        optimizer.step()
+        losses.append(static_loss.clone())
+        with torch.no_grad():
+            torch._foreach_lerp_(average, parameters, 1 - KEPT)
+    names = [name for name, _ in model.named_parameters()]
+    average = [value.cpu() for value in average]
+    return {
+        "losses": torch.stack(losses).cpu(),
+        "average": dict(zip(names, average, strict=True)),
+    }
+
+
+@torch.inference_mode()
+def validate(model: nn.Module, text: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The loss of each row, (rows,), on the CPU."""
+    words = text.to(device)
+    return loss_of(model(words[:, :-1]), words[:, 1:]).cpu()
+
+
+def main(seed: int, steps: int, batch: int) -> None:
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(seed)
+    model = Model().to(device)
+    text = make_text(seed, steps * batch)
+    result = train(model, text, batch, device)
+    text = make_text(seed + 1, 2 * batch)
+    result["validation"] = validate(model, text, device)
+    torch.save(result, "result.pt")
+    print(f"{steps} steps, loss {result['losses'][-1]:.3f}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=8)
+    main(**vars(parser.parse_args()))
