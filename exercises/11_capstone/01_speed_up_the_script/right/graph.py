@@ -82,9 +82,9 @@ def train(
         return loss.detach()
 
     x, y = images[:batch].clone(), labels[:batch].clone()
+    saved = [p.detach().clone() for p in parameters]
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    saved = [p.detach().clone() for p in parameters]
     with torch.cuda.stream(side):
         one_step(x, y)
         one_step(x, y)
