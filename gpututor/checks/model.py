@@ -273,8 +273,11 @@ class Run:
 
     def which(self, call: Call) -> str:
         """Describe a call or its repeat, to be appended to a sentence: ` (call 2 of 3, with x of shape (7, 1))`."""
-        position = next(place for place, calls in enumerate(self.repetitions) if any(call is other for other in calls))
-        return describe_call(position, len(self.calls), call.drawn)
+        # A check may give another check a run with changed calls, whose repeats are not changed.
+        for position, (own, repeats) in enumerate(zip(self.calls, self.repetitions, strict=True)):
+            if any(call is other for other in (own, *repeats)):
+                return describe_call(position, len(self.calls), call.drawn)
+        raise ValueError("the call is not one of this run")
 
     def finding(self, call: Call, expected: str, got: str, line: int | None = None, advice: str = "") -> Finding:
         """Return a finding about a call, with the call's description; `line` is by default that of the `return`."""

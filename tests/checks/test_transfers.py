@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -125,6 +126,14 @@ def work():
     finding = failure(syncs(at_most=1), run)
     assert finding.got.startswith(f"30 waits: {cause}")
     assert finding.line == 6
+
+
+def test_a_call_that_another_check_changed_is_named_in_the_finding() -> None:
+    run = recorded("import torch\ndef work():\n    torch.ones((), device='cuda').item()\n")
+    run = replace(run, repeated=((*run.calls, *run.calls),))
+    changed = replace(run, calls=tuple(replace(call) for call in run.calls))
+
+    assert failure(syncs(), changed).got.endswith(run.which(run.calls[0]))
 
 
 def test_several_causes_are_listed_in_the_files_order_and_plurals_fit() -> None:
