@@ -193,4 +193,6 @@ def _results(folder: ClassFolder, rules: Rules, course: Course, notes: Sequence[
             f"These points are right if you still have {count(marks.slip_days, 'slip day')}.",
             "Slip days are counted in the gradebook, over all assignments: if you have fewer, it takes a penalty off.",
         ]
-    return results_of(gradebook, marks, SubmittedLines(folder), notes)
+    reports = (mark.counted.report for mark in marks.marks if mark.counted is not None)
+    seconds = sum(report.elapsed_s for report in reports if report is not None)
+    return {**results_of(gradebook, marks, SubmittedLines(folder), notes), "execution_time": round(seconds, 3)}

@@ -65,18 +65,14 @@ def results_of(
     leaderboard: list[dict[str, Any]] = []
     say = catalogue(gradebook.rules.language, Path(gradebook.class_.course))
     words = list(filter(None, map(say, [slip_days_for_student(gradebook, marks)] if notes is None else notes)))
-    seconds = 0.0
     for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True):
         view = translated(student_view(mark, exercise, gradebook.rules), say)
         tests += list(_tests(exercise, mark, view, gradebook.rules, lines, say))
         words += [f"{exercise.numbered_title}: {' '.join(view.notes)}"] if view.notes else []
         leaderboard += _leaderboard(exercise, mark, gradebook.rules)
-        if mark.counted is not None and mark.counted.report is not None:
-            seconds += mark.counted.report.elapsed_s
     return {
         **_texts("\n".join(words)),
         "score": marks.points,
-        "execution_time": round(seconds, 3),
         "tests": tests,
         **({"leaderboard": leaderboard} if leaderboard else {}),
     }
