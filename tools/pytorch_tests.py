@@ -194,6 +194,7 @@ class Runner:
             "PYTORCH_TESTING_DEVICE_ONLY_FOR": device,
             "PYTORCH_TEST_WITH_SLOW": "0",
             "CI": "",
+            "PYTEST_ADDOPTS": "",  # the user's options, such as -v, change what `collect` reads
             "TEMP_DIR": str(scratch),  # where the processes of test_distributed meet
             **suite.environment,
             _RESULTS: str(self._results),

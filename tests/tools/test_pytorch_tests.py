@@ -67,7 +67,8 @@ def tool() -> ModuleType:
 
 
 @pytest.mark.long
-def test_each_end_of_a_test_is_counted(tool: ModuleType, tmp_path: Path) -> None:
+def test_each_end_of_a_test_is_counted(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-v")
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "test_small.py").write_text(SUITE)
     runner = tool.Runner(tool.Suite("small", "test_small.py", timeout_s=2), tmp_path, tmp_path, on_cpu=False)
