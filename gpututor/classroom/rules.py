@@ -482,7 +482,7 @@ class CheckDescriptions:
 def points_of(checks: Iterable[CheckDescription]) -> dict[str, float]:
     """Return the author's points for each check; empty if they are unknown, or depend on the device."""
     described = list(checks)
-    if any(check.depends_on_device for check in described):
+    if any(check.depends_on_device and check.points for check in described):
         return {}
     return {check.name: check.points for check in described if check.sentences}
 

@@ -46,7 +46,7 @@ STEPS = (
     (("a",), "attempt at"),
     (("escape", "d"), "Timeline"),
     (("2",), "peak"),
-    (("3",), "spent on"),
+    (("3",), "device's time went"),
     (("4",), "costs most"),
     (("5",), "Enter line"),
     (("escape", "f3", "w"), "Worth repeating"),

@@ -278,9 +278,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if machine.capture is not None:
             out = graph_replay.capture_operator(machine, gpu, op, inputs.wrappers, (hosts, kwargs), out)
         execution.kernel(machine, gpu, op, inputs.wrappers, inputs.size_bytes + bytes_of(out), out, (hosts, kwargs))
-        if isinstance(out, bool):  # `torch.equal`: the host reads it as `.item()` does
-            execution.copy_to_host(machine, device, 1, op.name)
-        elif op.waits is not None and op.waits(args, kwargs):
+        if op.waits is not None and op.waits(args, kwargs):
             execution.synchronize(machine, gpu, op.name, machine.stream_of(gpu))
     else:
         # Memory that nothing writes to, or several views: costs as much as a view.

@@ -100,19 +100,6 @@ def test_the_host_waits_only_for_values_that_the_operator_checks_or_counts(
     assert _names(recorder, Kind.SYNCHRONISE, lambda: call(values)) == waits
 
 
-@pytest.mark.parametrize("compare", [torch.equal, torch.allclose])
-def test_a_comparison_that_gives_a_bool_copies_it_to_the_host(
-    recorder: Recorder, compare: Callable[[torch.Tensor, torch.Tensor], bool]
-) -> None:
-    values = torch.ones(50, device="cuda")
-    first = len(recorder.trace)
-
-    assert compare(values, values.clone()) is True
-    events = recorder.complete().since(first)
-    assert [event.size_bytes for event in events if event.to_host] == [1]
-    assert len(names_of(events, Kind.SYNCHRONISE)) == 1
-
-
 _MIB = 2**20
 _SCRATCH: dict[str, tuple[Callable[[torch.Tensor], object], int]] = {
     "a loss before its mean": (lambda x: functional.huber_loss(x, x), 4 * _MIB),
