@@ -280,7 +280,7 @@ class Run:
         raise ValueError("the call is not one of this run")
 
     def finding(self, call: Call, expected: str, got: str, line: int | None = None, advice: str = "") -> Finding:
-        """Return a finding about a call, with the call's description; `line` is by default that of the `return`."""
+        """Return a finding about a call, and name the call in it; `line` defaults to the line of the `return`."""
         return Finding(expected, f"{got}{self.which(call)}", line or self.line_of(call), advice=advice)
 
     def inconclusive(
