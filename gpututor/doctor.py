@@ -25,6 +25,7 @@ from gpututor.hardware.inventory import Inventory, device_line, load_inventory
 from gpututor.hardware.nvidia_driver import has_nvidia_gpu, installed_driver
 from gpututor.hardware.torch_build import find_misfit, installed_build
 from gpututor.processes import python_module
+from gpututor.progress.database import spool_folder, spooled
 from gpututor.progress.store import ProgressStore
 from gpututor.settings import SettingsFile
 
@@ -176,6 +177,10 @@ def _progress(place: str) -> Diagnosis:
         store.close()
     except ProgressError as error:
         return Diagnosis(WRONG, "progress", error.title, error.advice)
+    if waiting := spooled(path):
+        words = f"{len(waiting)} saved attempts or steps in {spool_folder(path)} are not in {path}"
+        advice = "The app stores them at its next start. Those that remain are damaged, or of a newer gpututor."
+        return Diagnosis(NOTE, "progress", words, advice)
     if store.notice:
         return Diagnosis(NOTE, "progress", store.notice)
     return Diagnosis(OK, "progress", f"{attempts} attempt{'s' * (attempts != 1)} in {path}")

@@ -62,7 +62,8 @@ def grade_submission(root: Path, notify: Callable[[str], None]) -> Path:
     if limit is not None and metadata.attempt > limit:
         data = results_beyond_limit(metadata, limit, rules, say)
     else:
-        data = _graded(root, course, rules, metadata, say, notify)
+        notes = [f"Attempt {metadata.attempt} of at most {limit}."] if limit is not None else []
+        data = _graded(root, course, rules, metadata, notes, say, notify)
     results.parent.mkdir(parents=True, exist_ok=True)
     write_json(results, data)
     return results
@@ -73,12 +74,11 @@ def _graded(
     course: Course,
     rules: Rules,
     metadata: SubmissionMetadata,
+    notes: list[str],
     say: Catalogue,
     notify: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Grade the submission, and return its results."""
-    limit = rules.max_attempts_for(rules.assigned[0])
-    notes = [f"Attempt {metadata.attempt} of at most {limit}."] if limit is not None else []
+    """Grade the submission, and return its results with `notes` for the student."""
     with tempfile.TemporaryDirectory(prefix="gpututor-") as work:
         submitted, folder = Path(work, "submitted"), ClassFolder(Path(work, "graded"))
         _as_export(root / "submission", submitted, metadata)

@@ -89,7 +89,7 @@ def accept_regrade(
 ) -> Path | None:
     """Replace the journal's report, and add it to the history; return the path of the old report's backup.
 
-    After an `OSError` the journal is unchanged.
+    After an `OSError` or `UsageError` the journal is unchanged.
     """
     path = key.file_in(folder.journal)
     before = report_before(folder, key)
@@ -106,7 +106,11 @@ def accept_regrade(
         after=result_words(report),
         submission=submission.sha256,
     )
-    add_entry(folder, entry)
+    try:
+        add_entry(folder, entry)
+    except UsageError:  # a mark must not change without an entry
+        path.unlink() if backup is None else backup.replace(path)
+        raise
     return backup
 
 

@@ -189,6 +189,23 @@ def test_entries_are_never_replaced_and_a_broken_one_is_an_error(folder: ClassFo
         make_gradebook(folder, Rules())
 
 
+@pytest.mark.parametrize("is_graded", [True, False])
+def test_a_regrade_that_the_history_refuses_does_not_count(
+    folder: ClassFolder, monkeypatch: pytest.MonkeyPatch, is_graded: bool
+) -> None:
+    def refuse(folder: ClassFolder, entry: HistoryEntry) -> Path:
+        raise UsageError("The disk is full.", "")
+
+    monkeypatch.setattr("gpututor.classroom.regrade.add_entry", refuse)
+    key = key_of(folder, 0)
+    if not is_graded:
+        key.file_in(folder.journal).unlink()
+    with pytest.raises(UsageError):
+        accept_regrade(folder, folder.read_class().handed_in[0], key, points(3, 3), "Bo")
+    entry = read_entry(folder.journal, key)
+    assert entry is None if not is_graded else entry is not None and entry.points == 2
+
+
 def test_the_log_has_gradings_regrades_and_marks(folder: ClassFolder, capsys: pytest.CaptureFixture[str]) -> None:
     mark(folder, "kim", EXERCISE, "2.5")
     submission = folder.read_class().handed_in[0]

@@ -291,6 +291,17 @@ def test_doctor_ends_with_1_if_something_is_wrong(gpututor: Call, course_folder:
     assert wrong == ["course", "progress"]
 
 
+def test_doctor_names_an_entry_of_the_spool_that_cannot_be_stored(gpututor: Call) -> None:
+    record("lesson_1/twice_1_1", Outcome.FAILED)
+    (entry := paths.progress_file("tiny").with_name("spool") / "1-1-1").parent.mkdir()
+    entry.write_text('{"report": ')
+    gpututor("list")
+    said = gpututor("doctor")
+    assert said.code == 0
+    assert [line.split()[:2] for line in said.out.splitlines() if str(entry.parent) in line] == [["note", "progress"]]
+    assert entry.exists()
+
+
 def test_an_exercise_is_looked_up_by_name_and_its_solution_printed(gpututor: Call) -> None:
     said = gpututor("hint", "twise_1_1")
     assert (said.code, said.out, "twice_1_1" in said.err) == (2, "", True)
