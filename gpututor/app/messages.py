@@ -6,13 +6,15 @@ No code compares or prints them: without `eq` and `repr`, less has to be compile
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 from textual.screen import Screen
 
 from gpututor.errors import TutorError
-from gpututor.grading.events import GradingEvent
+
+if TYPE_CHECKING:
+    from gpututor.grading.events import GradingEvent
 
 
 @dataclass(eq=False, repr=False)

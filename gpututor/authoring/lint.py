@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpututor.authoring.problems import Problem, from_error
-from gpututor.course.loader import FEWEST_HINTS, FEWEST_WRONG_SOLUTIONS
+from gpututor.course.loader import FEWEST_HINTS
 from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.errors import CourseError
 
@@ -22,6 +22,7 @@ MANY_EXERCISES, WORDS_FOR_ANOTHER = 4, 150
 """A lesson's text may be this much longer for each exercise after the fourth."""
 LESSON_HEADINGS = ("The trap", "See it in the trace", "Remember", "Read on")
 LEAST_EXAMPLES = 3
+FEWEST_WRONG_SOLUTIONS = 3
 FEWEST_CASES = 3
 TODO = "# TODO"
 MAIN = 'if __name__ == "__main__":'

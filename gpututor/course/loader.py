@@ -37,7 +37,7 @@ from gpututor.course.model import (
     split_hints,
 )
 from gpututor.errors import CourseError
-from gpututor.files import ordinary, read_beginning
+from gpututor.files import ordinary
 from gpututor.hardware.gpus import gpu_names
 from gpututor.hardware.scenario import KINDS, Scenario
 from gpututor.paths import manifest_cache_file
@@ -169,10 +169,8 @@ EXERCISE_FILES = ("task.md", "starter.py", "given.py", "checks.py", "solution.py
 STUDENT_FILES = ("task.md", "starter.py", "hints.md")
 """Required files in a course for students, whose `course.toml` contains `for = "students"`."""
 FEWEST_HINTS = 3
-FEWEST_WRONG_SOLUTIONS = 3
 
 _FOLDER_NAME = re.compile(r"(\d\d)_([a-z][a-z0-9_]*)")
-_FAILS_LINE = re.compile(rb"# fails: \S")
 
 
 @dataclass(frozen=True)
@@ -289,8 +287,6 @@ def _read_exercise(
     problems += [as_error(path, mistake) for mistake in exercise_mistakes(values)]
     folder = str(numbered.folder)
     _check_files(folder, STUDENT_FILES if for_students else EXERCISE_FILES, problems)
-    if not for_students:
-        _check_wrong_solutions(os.path.join(folder, "wrong"), problems)
     if len(values) < len(EXERCISE_KEYS):
         return None
     return Exercise(
@@ -356,7 +352,7 @@ def _folder_names(folder: Path, problems: list[CourseError]) -> list[str]:
     return sorted(names)
 
 
-# Below, paths are texts: for a thousand files, creating `Path` objects takes as long as `stat` (4 ms).
+# Below, paths are texts: creating `Path` objects takes as long as `stat`.
 
 
 def _report(path: Path | str, error: OSError, problems: list[CourseError]) -> None:
@@ -405,26 +401,6 @@ def _check_hints(path: str, problems: list[CourseError]) -> None:
         if count < FEWEST_HINTS:
             problem = f"{path}: expected {FEWEST_HINTS} hints or more, found {count}"
             problems.append(CourseError(problem, "Each hint begins with a line `## …`."))
-
-
-def _check_wrong_solutions(folder: str, problems: list[CourseError]) -> None:
-    try:
-        listed = os.listdir(folder) if os.path.lexists(folder) else ()
-    except OSError as error:
-        _report(folder, error, problems)
-        return
-    names = sorted(name for name in listed if name.endswith(".py"))
-    if len(names) < FEWEST_WRONG_SOLUTIONS:
-        problem = f"{folder}: expected {FEWEST_WRONG_SOLUTIONS} wrong solutions or more, found {len(names)}"
-        problems.append(CourseError(problem, "Write the mistakes that learners make, one file each."))
-    for name in names:
-        path = os.path.join(folder, name)
-        try:
-            if not _FAILS_LINE.match(read_beginning(path, 200)):
-                problem = f"{path}: line 1: expected `# fails: ` and the name of a check"
-                problems.append(CourseError(problem, "Name the check that it fails."))
-        except OSError as error:
-            _report(path, error, problems)
 
 
 def _taken(numbered: _NumberedFolder, what: str, by: Path) -> CourseError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from gpututor.authoring import lint
 from gpututor.authoring.lint import exercise_problems, lesson_problems
 from gpututor.course.loader import load_course
 from tests.support.skeletons import Change, skeleton
+from tests.support.timeouts import no_waiting
 
 
 @pytest.fixture
@@ -102,6 +105,18 @@ def test_a_mistake_in_a_lesson_is_reported(course: Path, change: Change, place: 
     (title,) = lesson_titles(course, change)
     assert title.startswith(f"{place}: ")
     assert words in title
+
+
+@pytest.mark.parametrize("special", [os.mkfifo, lambda path: path.symlink_to(path.name), lambda path: path.mkdir()])
+def test_a_wrong_solution_that_cannot_be_read_is_reported(course: Path, special: Callable[[Path], None]) -> None:
+    folder = skeleton(course, "product")
+    (wrong := folder / "wrong" / "transposed.py").unlink()
+    special(wrong)
+    with no_waiting():
+        (title,) = titles_of(course)
+    assert str(wrong) in title
+    (folder / "wrong").rename(folder / "wrongs")
+    assert [title.partition(": ")[0] for title in titles_of(course)] == ["wrong"]
 
 
 def test_valid_links_and_mentions_are_accepted(course: Path) -> None:

@@ -146,10 +146,6 @@ def remove(path: Path) -> None:
         ("exercise.toml", b"title = \n", "exercise.toml", "at line 1, column 9"),
         ("hints.md", b"## One\n\n## Two\n### Not one\n", "hints.md", "found 2"),
         ("hints.md", b"## \xff", "hints.md", "cannot be read"),
-        ("wrong/once.py", None, "wrong", "found 2"),
-        ("wrong", None, "wrong", "found 0"),
-        ("wrong/once.py", b"# It doubles nothing.\n# fails: value\n", "wrong/once.py", "line 1: "),
-        ("wrong/once.py", b"# fails: \n", "wrong/once.py", "line 1: "),
         *((name, None, name, "the file is missing") for name in EXERCISE_FILES),
     ],
 )
@@ -174,12 +170,11 @@ def test_a_broken_exercise_is_reported_and_the_others_load(
 def test_all_mistakes_of_an_exercise_are_reported_together(broken: Path) -> None:
     (broken / "exercise.toml").write_text('title = 3\nsumary = "x"\n')
     (broken / "task.md").unlink()
-    remove(broken / "wrong")
     with pytest.raises(CourseError) as raised:
         load_exercise(broken)
     lines = raised.value.title.splitlines()
     assert all(line.startswith(str(broken)) for line in lines)
-    for words in ("title: expected", "sumary: unknown key", "summary: missing", "task.md: the file", "wrong: expected"):
+    for words in ("title: expected", "sumary: unknown key", "summary: missing", "task.md: the file"):
         assert any(words in line for line in lines), words
 
 
@@ -247,7 +242,7 @@ def test_a_folder_without_lessons_is_refused_and_a_nested_course_suggested(tmp_p
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(name=st.sampled_from(["exercise.toml", "hints.md", "wrong/once.py", "task.md"]), content=st.binary(max_size=80))
+@given(name=st.sampled_from(["exercise.toml", "hints.md", "task.md"]), content=st.binary(max_size=80))
 def test_arbitrary_file_content_breaks_only_its_exercise(folder: Path, broken: Path, name: str, content: bytes) -> None:
     path = broken / name
     before = path.read_bytes()
@@ -306,7 +301,7 @@ def test_an_unused_special_file_is_ignored(folder: Path, make: Callable[[Path], 
     assert (len(course.exercises), course.problems) == (6, ())
 
 
-OF_AN_EXERCISE = ("exercise.toml", *EXERCISE_FILES, "wrong/once.py", "wrong")
+OF_AN_EXERCISE = ("exercise.toml", *EXERCISE_FILES)
 OF_LESSONS = ("course.toml", "01_lesson_1/lesson.toml", "01_lesson_1/lesson.md")
 FIRST = "01_lesson_1/01_twice_1_1"
 

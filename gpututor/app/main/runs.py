@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from gpututor.app.commands import Pane
@@ -15,22 +15,15 @@ from gpututor.app.messages import GradingProgressed
 from gpututor.app.runtime import in_thread, write_log
 from gpututor.app.wording import planned_device, sentence
 from gpututor.errors import TutorError, UsageError
-from gpututor.grading.events import (
-    CheckFinished,
-    GradeRequest,
-    GradingCancelled,
-    GradingEvent,
-    GradingFinished,
-    TimingProgressed,
-    WaitingForDevice,
-)
-from gpututor.grading.report import Outcome, Report
+from gpututor.grading.outcome import Outcome
 from gpututor.grading.report_text import outcome_line, timeline_line
-from gpututor.progress.gradings import Gradings
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # at run time they are imported after the first paint
     from gpututor.grading.client import GradingService
+    from gpututor.grading.events import GradingEvent
+    from gpututor.grading.report import Report
     from gpututor.hardware.inventory import Inventory
+    from gpututor.progress.gradings import Gradings
 
 
 class RunController:
@@ -41,13 +34,6 @@ class RunController:
         self._files = files
         self._attempts = attempts
         self._client = client
-        self.gradings = Gradings(
-            client.grade,
-            client.cancel,
-            lambda run, event: host.post_message(GradingProgressed(run, event)),
-            lambda: attempts.recordings,
-            write_log,
-        )
         self.running = False
         self._graded = 0
         """Number of the newest run that was graded."""
@@ -59,6 +45,19 @@ class RunController:
         """The newest text that another program wrote."""
         self._is_quiet = False
         """True if the newest run started by itself."""
+
+    @cached_property
+    def gradings(self) -> Gradings:
+        """Gradings of the open files."""
+        from gpututor.progress.gradings import Gradings
+
+        return Gradings(
+            self._client.grade,
+            self._client.cancel,
+            lambda run, event: self._host.post_message(GradingProgressed(run, event)),
+            lambda: self._attempts.recordings,
+            write_log,
+        )
 
     # Starting and stopping
 
@@ -85,6 +84,8 @@ class RunController:
 
     def _start(self, quietly: bool) -> None:
         """Grade the editor's text. The client stops an earlier run."""
+        from gpututor.grading.events import GradeRequest
+
         host = self._host
         self._submitted, self._submitted_for = host.editor_text, host.exercise
         self._is_quiet = quietly
@@ -125,6 +126,8 @@ class RunController:
 
     def follow(self, run: int, event: GradingEvent | TutorError) -> None:
         """Show one event of a run, or end it."""
+        from gpututor.grading.events import GradingCancelled, GradingFinished
+
         match event:
             case GradingFinished(report):
                 self._end(run, report)
@@ -138,6 +141,8 @@ class RunController:
                     self._show(event)
 
     def _show(self, event: GradingEvent) -> None:
+        from gpututor.grading.events import CheckFinished, TimingProgressed, WaitingForDevice
+
         status = self._host.status
         self._host.panes.results.show_event(event)
         match event:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar
 
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
@@ -19,9 +19,11 @@ from textual.widgets import Static
 
 from gpututor.app.commands import screen_bindings
 from gpututor.app.widgets.base import PlainText
-from gpututor.grading.report import Report, RunSummary, Verdict
 from gpututor.grading.report_text import mark, outcome_line, remarks
 from gpututor.text import escape_control_chars, lines_of
+
+if TYPE_CHECKING:
+    from gpututor.grading.report import Report, RunSummary, Verdict
 
 SHOWN_LINES = 200
 """Lines of printed text in the results pane."""

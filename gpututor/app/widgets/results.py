@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -22,10 +23,12 @@ from gpututor.app.widgets.output import (
     everything,
     output_blocks,
 )
-from gpututor.grading.events import CheckFinished, GradingEvent, ScenarioStarted
-from gpututor.grading.report import Report, Verdict
 from gpututor.grading.report_text import RunProgress, device_words, elapsed, mark, outcome_line
 from gpututor.text import lines_of
+
+if TYPE_CHECKING:
+    from gpututor.grading.events import GradingEvent
+    from gpututor.grading.report import Report, Verdict
 
 
 class ScenarioHeadings:
@@ -225,6 +228,8 @@ class Results(Vertical, can_focus=True):
 
     def show_event(self, event: GradingEvent) -> None:
         """Show an event of the run."""
+        from gpututor.grading.events import CheckFinished, ScenarioStarted  # after the first paint
+
         if self._progress is not None:
             self._progress.note(event)
         match event:

@@ -233,7 +233,7 @@ def _given(exercise: Exercise) -> Iterator[str]:
         try:
             text = exercise.file(name)
         except CourseError:
-            continue  # a course for students has no solutions; loading a whole course has checked these files
+            continue  # a course for students has no solutions; `gpututor verify` reports missing files
         if name.endswith(".md"):
             yield from _CODE.findall(text)
         else:
