@@ -166,9 +166,10 @@ def call(
         if guard is not None:
             guard.resume()
         returned = _ReturnLine(function)
-        tracer = returned.on_call
+        tracer = returned.tracer
         sys.settrace(tracer)
         output = function(**arguments)
+        line = returned.take()
         flush_printed()
     except BaseException as error:
         raise SubmissionFailed(describe(error, path)) from None
@@ -176,7 +177,7 @@ def call(
         if guard is not None:
             guard.suspend(tracer)
         sys.settrace(None)
-    return output, returned.line
+    return output, line
 
 
 def flush_printed() -> None:
@@ -187,22 +188,25 @@ def flush_printed() -> None:
 
 
 class _ReturnLine:
-    """Trace function for the line at which the outermost frame of one function returns."""
+    """The line at which a function returned, read from its outermost frame.
+
+    A trace function finds the frame, and ends the tracing at once: traced code takes half as long again.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._code = getattr(inspect.unwrap(function), "__code__", None)
-        self.line: int | None = None
+        self._frame: FrameType | None = None
+        self.tracer = self._on_call if self._code is not None else None
 
-    def on_call(self, frame: FrameType, event: str, _: Any) -> Any:
-        if frame.f_code is not self._code:
-            return None
-        frame.f_trace_lines = False
-        return self._on_event
+    def _on_call(self, frame: FrameType, event: str, _: Any) -> None:
+        if frame.f_code is self._code:
+            self._frame = frame
+            sys.settrace(None)
 
-    def _on_event(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event == "return":
-            self.line = frame.f_lineno
-        return self._on_event
+    def take(self) -> int | None:
+        """Return the line, if known. Drop the frame, and with it the function's variables."""
+        frame, self._frame = self._frame, None
+        return None if frame is None else frame.f_lineno
 
 
 def _compiled(path: Path) -> CodeType:
