@@ -40,6 +40,7 @@ class ForkServer:
     """A source of workers: one server, started at the first worker and again after it died."""
 
     name: Workers = "fork server"
+    forks = True
 
     def __init__(self, isolation: Isolation) -> None:
         self._isolation = isolation

@@ -30,6 +30,10 @@ class WorkerSource(Protocol):
     def name(self) -> Workers:
         """Name of the source in reports."""
 
+    @property
+    def forks(self) -> bool:
+        """True if a worker costs a fork, and not the import of torch."""
+
     def start(self) -> Worker:
         """Start a worker without waiting for it. Raises `GradingError`; `NotGradableHere` if none can ever start."""
 
@@ -83,11 +87,16 @@ class WorkerPool:
         except GradingError:
             self._end(worker)
             raise
+        if self._source.forks:
+            self._warm_for_next()
         return worker
 
     def release(self, worker: Worker) -> None:
         """End a worker, and start the next spare if another submission may come."""
         self._end(worker)
+        self._warm_for_next()
+
+    def _warm_for_next(self) -> None:
         if self._is_last:
             return
         # The next `take` asks a broken source again, and reports the error.
@@ -124,6 +133,7 @@ class SpawnedWorkers:
     """A source that starts a Python process for each worker."""
 
     name: Workers = "spare"
+    forks = False
 
     def __init__(self, isolation: Isolation) -> None:
         self._isolation = isolation

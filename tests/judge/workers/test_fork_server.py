@@ -244,6 +244,16 @@ def test_each_worker_is_another_process(pool: WorkerPool) -> None:
     assert len(set(pids)) == 3
 
 
+def test_the_next_worker_is_forked_while_one_is_used(pool: WorkerPool) -> None:
+    worker = pool.take()
+    (spare,) = pool._spares
+    spare.wait_until_ready()
+    pool.release(worker)
+    following = pool.take()
+    assert following.pid == spare.pid != worker.pid
+    pool.release(following)
+
+
 LOOKS = """
 import ctypes, json, os, signal
 def refused(what, *arguments):
