@@ -85,7 +85,11 @@ def test_watch_leads_through_the_whole_course(tmp_path: Path, home: Path) -> Non
             file = folder / exercise.folder.parent.name / f"{exercise.folder.name}.py"
             file.write_text(exercise.solution)
             following = COURSE.after(exercise)
-            end = f"Next, with n and Enter: {following.label} " if following else "This was the last exercise of the course."
+            end = (
+                f"Next, with n and Enter: {following.label} "
+                if following
+                else "This was the last exercise of the course."
+            )
             assert "✓ Passed" in read_until(terminal, end, PATIENCE_S)
             os.write(terminal, b"n\n" if following else b"q\n")
             if following:

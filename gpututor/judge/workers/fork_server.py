@@ -40,11 +40,11 @@ class ForkServer:
     """A source of workers: one server, started at the first worker and again after it died."""
 
     name: Workers = "fork server"
-    forks = True
 
     def __init__(self, isolation: Isolation) -> None:
         self._isolation = isolation
         self.isolation = isolation.name
+        self.starts_ahead = isolation.wrappers > 0  # other processes are in other namespaces
         self._server: _Server | None = None
 
     def start(self) -> Worker:

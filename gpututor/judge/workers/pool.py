@@ -31,8 +31,8 @@ class WorkerSource(Protocol):
         """Name of the source in reports."""
 
     @property
-    def forks(self) -> bool:
-        """True if a worker costs a fork, and not the import of torch."""
+    def starts_ahead(self) -> bool:
+        """True if a spare may start while a submission runs: cheaply, and where the submission cannot see it."""
 
     def start(self) -> Worker:
         """Start a worker without waiting for it. Raises `GradingError`; `NotGradableHere` if none can ever start."""
@@ -87,7 +87,7 @@ class WorkerPool:
         except GradingError:
             self._end(worker)
             raise
-        if self._source.forks:
+        if self._source.starts_ahead:
             self._warm_for_next()
         return worker
 
@@ -133,7 +133,7 @@ class SpawnedWorkers:
     """A source that starts a Python process for each worker."""
 
     name: Workers = "spare"
-    forks = False
+    starts_ahead = False
 
     def __init__(self, isolation: Isolation) -> None:
         self._isolation = isolation

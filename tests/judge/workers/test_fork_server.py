@@ -244,6 +244,7 @@ def test_each_worker_is_another_process(pool: WorkerPool) -> None:
     assert len(set(pids)) == 3
 
 
+@enclosed
 def test_the_next_worker_is_forked_while_one_is_used(pool: WorkerPool) -> None:
     worker = pool.take()
     (spare,) = pool._spares
@@ -252,6 +253,14 @@ def test_the_next_worker_is_forked_while_one_is_used(pool: WorkerPool) -> None:
     following = pool.take()
     assert following.pid == spare.pid != worker.pid
     pool.release(following)
+
+
+@pytest.mark.parametrize("pool", ["process"], indirect=True)
+def test_a_submission_that_sees_other_processes_meets_no_spare(pool: WorkerPool) -> None:
+    worker = pool.take()
+    assert pool._spares == []
+    pool.release(worker)
+    assert len(pool._spares) == 1
 
 
 LOOKS = """
