@@ -20,10 +20,10 @@ Conventions, the same for the virtual GPU and for real devices (`gpututor.device
 - **Memory** is an event for each tensor's memory that is allocated, freed or refused, with the bytes that are allocated
   on the device after it.
 - A **hazard** is two streams that use the same memory without an order between them, if at least one writes:
-  `read after write`, `write after read`, `write after write`, as the host launched them; and `freed in use`, if memory
-  was freed while another stream still used it, without `record_stream`. `graphs share a pool`, if two graphs with
-  memory in common are replayed at the same time. It is recorded when the later access is launched, and points at the
-  earlier one.
+  `read after write`, `write after read`, `write after write`, as the host launched them. `freed in use`, if memory was
+  freed while another stream still used it, without `record_stream`, and its own stream does not wait before it is used
+  again. `graphs share a pool`, if two graphs with memory in common are replayed at the same time. It has the time of
+  the later access, or of the free, and points at the earlier access.
 - A **range** is a part of the host's time that the program named (NVTX), from its push to its pop.
 
 Times are whole nanoseconds since the machine was switched on, or since the recording began; -1 if unknown. The host's

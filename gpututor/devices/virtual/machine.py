@@ -313,6 +313,8 @@ class VirtualMachine:
         self.clock.finish()
         for gpu in self.gpus:
             gpu.memory.settle()
+            if gpu.memory.watch is not None:
+                gpu.memory.watch.record_freed_in_use()
 
     def set_current(self, index: int) -> None:
         self.per_thread.device_index = self.gpu(index).index

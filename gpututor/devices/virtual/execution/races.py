@@ -6,7 +6,7 @@ order of the calls, and the race is an event of the trace. Only the program's or
 
 - `read after write`, `write after read`, `write after write`: between two streams;
 - `freed in use`: memory returns to the stream that allocated it while another stream still uses it, without
-  `record_stream`;
+  `record_stream`, and the first stream does not wait for the other before the memory is used again;
 - `graphs share a pool`: two graphs that have memory in common are replayed at the same time (`graph_memory`);
 - `host read during copy`, `host write during copy`: the host uses page-locked memory during an asynchronous copy.
 

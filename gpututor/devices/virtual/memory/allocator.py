@@ -107,6 +107,8 @@ class CachingAllocator:
             self._in_use += size
             watch = self.watch
             block.row = -1 if watch is None else watch.record_allocation(size, self._in_use, self.of_thread.writer)
+            if watch is not None and watch.early_frees:
+                watch.record_freed_in_use(range(block.address, block.address + size))
             if self.history is not None:
                 self.history.add("alloc", block.address, size, stream)
         return block
@@ -432,5 +434,6 @@ class Allocation:
             watch = self._memory.watch
             if watch is not None and watch.order.active:
                 uses = self.reads() if self.written is None else [*self.reads(), self.written]
-                watch.record_freed_in_use(uses, self.home, self.recorded or ())
+                memory = range(self._block.address, self._block.address + self.size_bytes)
+                watch.note_freed_in_use(uses, self.home, self.recorded or (), memory)
             self._memory.release(self._block, self.size_bytes, self.home, self.recorded or ())

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -152,10 +152,22 @@ class StreamsOfThread(Protocol):
         """Return the number of the current stream of a GPU."""
 
 
+class EarlyFree(NamedTuple):
+    """Memory that was freed while a launch on another stream used it."""
+
+    use: Task
+    home: int
+    """Stream that gets the memory back."""
+    memory: range
+    """Its addresses."""
+    time: int
+    place: Place
+
+
 class AllocationLog:
     """Trace events of one GPU's memory. All sizes are bytes, all times nanoseconds."""
 
-    __slots__ = ("_clock", "_device", "_host", "_index", "_recorder", "_streams_of", "order")
+    __slots__ = ("_clock", "_device", "_host", "_index", "_recorder", "_streams_of", "early_frees", "order")
 
     def __init__(
         self, index: int, device: str, clock: MachineClock, recorder: Recorder, streams_of: StreamsOfThread
@@ -167,6 +179,8 @@ class AllocationLog:
         self.order = clock.order
         self._recorder = recorder
         self._streams_of = streams_of
+        self.early_frees: list[EarlyFree] = []
+        """Frees of memory in use, as long as neither a new use nor an order between both streams is known."""
 
     def stream(self) -> int:
         """Return the number of this thread's current stream on the GPU."""
@@ -214,18 +228,42 @@ class AllocationLog:
             Kind.FREE, self._device, size, allocated, launched=time, stream=stream, partner=taken, place=place
         )
 
-    def record_freed_in_use(self, uses: Iterable[Task], home: int, recorded: Collection[int]) -> None:
-        """Record memory that returns to the stream `home` while another uses it. Takes no lock: destructors call it.
+    def note_freed_in_use(self, uses: Iterable[Task], home: int, recorded: Collection[int], memory: range) -> None:
+        """Note memory that returns to the stream `home` while another uses it. Takes no lock: destructors call it.
 
-        `uses` are the last launches that read or wrote it, `recorded` the streams passed to `record_stream`.
+        `uses` are the last launches that read or wrote the addresses `memory`, `recorded` the streams passed to
+        `record_stream`.
         """
         if not self._recorder.enabled:
             return
         order = self.order
         for use in uses:
             if use.key[1] not in recorded and not order.is_before(use, self._index, home) and not order.host_knows(use):
-                now = self._host.now
-                self._recorder.hazard(FREED_IN_USE, self._device, stream=home, partner=use.row, launched=now)
+                self.early_frees.append(EarlyFree(use, home, memory, self._host.now, self._recorder.place()))
+
+    def record_freed_in_use(self, new: range | None = None) -> None:
+        """Record a hazard for each early free whose memory is in `new`, an allocation; or for all of them, at the end.
+
+        There is none if the stream has waited since for the launch that used the memory, as FSDP2's streams do before
+        they allocate.
+        """
+        order = self.order
+        early, self.early_frees = self.early_frees, []
+        for free in early:
+            use, home, memory, time, (file, line) = free
+            if order.is_before(use, self._index, home):
+                continue
+            if new is not None:
+                if new.start >= memory.stop or memory.start >= new.stop:
+                    self.early_frees.append(free)
+                    continue
+                if order.host_knows(use):
+                    continue
+            # The recorder may be off by now: it was on when the memory was freed.
+            times = {"launched": time, "start": time, "end": time}
+            self._recorder.trace.add(
+                Kind.HAZARD, FREED_IN_USE, self._device, stream=home, partner=use.row, file=file, line=line, **times
+            )
 
     def spend(self, nanoseconds: int) -> None:
         """Advance the host's clock by a call of the driver."""

@@ -150,6 +150,28 @@ def test_a_race_is_an_event_with_both_lines_and_waiting_avoids_it(
     assert hazards_of(lambda side: program(side, True)) == []
 
 
+@pytest.mark.parametrize(
+    ("wait", "hazards"),
+    [
+        (lambda side: torch.cuda.current_stream().wait_stream(side), 0),
+        (lambda side: side.synchronize(), 0),
+        (lambda side: None, 1),
+        (lambda side: side.wait_stream(torch.cuda.current_stream()), 1),
+    ],
+    ids=["the owner waits", "the host waits", "nobody waits", "the user waits"],
+)
+def test_freed_memory_may_be_used_again_once_its_stream_has_waited(wait: Callable[[Any], object], hazards: int) -> None:
+    def program(side: Any) -> None:
+        x = big()
+        summed_on(side, x, False)
+        del x
+        wait(side)
+        big()
+        torch.cuda.synchronize()
+
+    assert hazards_of(program) == [("freed in use", 3, SUM - program.__code__.co_firstlineno)] * hazards
+
+
 WAITS: dict[str, Callable[[Any, torch.Tensor], Any]] = {
     "wait_stream": lambda side, x: side.wait_stream(torch.cuda.current_stream()),
     "event": lambda side, x: side.wait_event(torch.cuda.current_stream().record_event()),
