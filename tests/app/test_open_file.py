@@ -41,10 +41,6 @@ def leave_draft(file: Path, text: str) -> None:
     draft.release()
 
 
-def by_writing(file: Path, text: str) -> None:
-    file.write_text(text)
-
-
 def by_moving_over(file: Path, text: str) -> None:
     """Replace the file at once, as editors with atomic saves do."""
     new = file.with_suffix(".new")
@@ -58,7 +54,7 @@ def by_moving_away(file: Path, text: str) -> None:
     file.write_text(text)
 
 
-@pytest.mark.parametrize("write", [by_writing, by_moving_over, by_moving_away])
+@pytest.mark.parametrize("write", [Path.write_text, by_moving_over, by_moving_away])
 async def test_a_change_is_shown(
     pilot: Pilot[None], screen: MainScreen, env: AppEnv, write: Callable[[Path, str], None]
 ) -> None:
