@@ -141,7 +141,7 @@ def test_a_killed_judge_takes_its_workers_along_and_is_replaced(exercise_folder:
         next(events)
         workers = descendants(judge_of(client))
         assert workers
-        os.kill(client._judge.pid, signal.SIGKILL)
+        os.kill(judge_of(client), signal.SIGKILL)
         wait_for(lambda: all(gone(worker) for worker in workers))
         client.cancel()
         assert isinstance(list(events)[-1], GradingCancelled)
