@@ -37,16 +37,12 @@ def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
-def uncapitalized(name: str) -> str:
-    return name[:1].lower() + name[1:]
-
-
 def test_no_name_is_empty() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
         for path in python_files()
         for line, name in names(ast.parse(path.read_text(encoding="utf-8")))
-        if uncapitalized(name.strip("_")) in EMPTY
+        if name.strip("_").lower() in EMPTY
     ]
     assert wrong == []
 
