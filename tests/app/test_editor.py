@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -145,7 +146,7 @@ async def test_keys_indent_comment_and_go_by_words(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "one two three\n")
     for key, column in (("alt+f", 3), ("alt+f", 7), ("alt+b", 4), ("ctrl+right", 7), ("ctrl+left", 4)):
         pilot.app.post_message(events.Key(key, key[-1] if key.startswith("alt") else None))
-        await until(pilot, lambda at=(0, column): editor.cursor_location == at, f"for {key}")
+        await until(pilot, partial(at_column, editor, column), f"for {key}")
     assert editor.text == "one two three\n"
     assert editor.has_focus
 
@@ -172,6 +173,10 @@ async def test_python_is_coloured_and_the_whole_text_a_key_away(pilot: Pilot[Non
     assert editor.text == "z"
     await pilot.press("ctrl+z")
     assert editor.text != "z"
+
+
+def at_column(editor: Editor, column: int) -> bool:
+    return editor.cursor_location == (0, column)
 
 
 KEYS = st.lists(st.sampled_from([*"abcxyz", "backspace", "delete", "left", "right", "home", "end"]), max_size=60)
