@@ -121,6 +121,10 @@ def test_every_public_name_is_patched_or_listed(two_gpus: VirtualMachine) -> Non
     assert not both, both
 
 
+def _timer() -> Any:
+    return benchmark.Timer("pass")
+
+
 def _ones() -> torch.Tensor:
     return torch.ones(2, device="cuda")
 
@@ -136,7 +140,7 @@ def _ones() -> torch.Tensor:
         (lambda: torch.cuda.nccl.all_reduce([_ones()]), "torch.cuda.nccl.all_reduce"),
         (lambda: torch.func.linearize(torch.sin, _ones()), "torch.func.linearize"),
         (lambda: torch.export.export(nn.ReLU(), (_ones(),)), "torch.export.export on a device"),
-        (lambda: benchmark.Timer("pass").collect_callgrind(1), "torch.utils.benchmark.Timer.collect_callgrind"),
+        (lambda: _timer().collect_callgrind(1), "torch.utils.benchmark.Timer.collect_callgrind"),
         (lambda: torch.save(_ones().untyped_storage(), io.BytesIO()), "UntypedStorage"),
         (lambda: _ones().untyped_storage()._share_cuda_(), "UntypedStorage._share_cuda_"),
         (lambda: torch.nested.nested_tensor([_ones()]), "torch.nested.nested_tensor"),
