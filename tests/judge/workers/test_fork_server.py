@@ -9,6 +9,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -235,7 +236,7 @@ def test_each_worker_is_another_process(pool: WorkerPool) -> None:
         worker = pool.take()
         pids.append(worker.pid)
         pool.release(worker)
-        wait_for(lambda pid=worker.pid: gone(pid))
+        wait_for(partial(gone, worker.pid))
     assert len(set(pids)) == 3
 
 
