@@ -14,7 +14,8 @@ import pytest
 
 from gpututor import processes
 from gpututor.processes import descendants, kill_tree, resume, stop_tree
-from tests.support.gradings import gone, wait_for
+from tests.support.gradings import gone
+from tests.support.timeouts import wait_for
 
 FAMILY = """
 import subprocess, sys, time

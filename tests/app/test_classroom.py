@@ -28,7 +28,6 @@ from gpututor.app.screens.trace import DeviceScreen
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.classroom.history import Event, read_history
-from gpututor.classroom.jobs import Options
 from gpututor.classroom.regrade import job_again
 from gpututor.classroom.review import review_of
 from gpututor.classroom.submissions import Unmatched
@@ -36,8 +35,8 @@ from gpututor.cli.main import main
 from gpututor.errors import UsageError
 from gpututor.grading.journal import entries
 from gpututor.grading.report import Outcome
-from tests.support.apps import until, until_shown
-from tests.support.classes import describe_tiny_checks, graded_class
+from tests.support.apps import until, until_on, until_shown
+from tests.support.classes import describe_tiny_checks, graded_class, key_at
 from tests.support.classroom_app import ONE, TWO, files, judged
 from tests.support.random_actions import Answer, Click, Keys, Resize, Rest, do_anywhere
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
@@ -94,9 +93,7 @@ def class_screen(pilot: Pilot[None]) -> ClassScreen:
 
 
 async def at_submission(pilot: Pilot[None]) -> SubmissionScreen:
-    await until(pilot, lambda: isinstance(pilot.app.screen, SubmissionScreen), "for the submission")
-    screen = pilot.app.screen
-    assert isinstance(screen, SubmissionScreen)
+    screen = await until_on(pilot, SubmissionScreen)
     await until(pilot, lambda: bool(screen.source) and screen.focused is not None, "for the text")
     return screen
 
@@ -225,9 +222,7 @@ async def test_what_devices_did_is_recorded_once_and_kept(folder: ClassFolder) -
             await at_submission(pilot)
     assert len(client.requests) == 2
     assert all((request.key, request.journal, request.submission) == (None, None, RIGHT) for request in client.requests)
-    key = Options.read(folder).key_of(folder.read_class().handed_in[0])
-    assert key is not None
-    assert [path.name for path in folder.recordings.iterdir()] == [key.name]
+    assert [path.name for path in folder.recordings.iterdir()] == [key_at(folder, 0).name]
     assert journal(folder) == before
 
 
@@ -327,7 +322,7 @@ async def test_with_pseudonyms_no_name_is_shown_and_changes_go_to_the_student(fo
 
 def test_what_would_be_another_grading_is_not_done(folder: ClassFolder, course: Path) -> None:
     submission = folder.read_class().handed_in[0]
-    assert job_again(folder, submission).key == Options.read(folder).key_of(submission)
+    assert job_again(folder, submission).key == key_at(folder, 0)
     given = course / "01_lesson_1" / "01_twice_1_1" / "given.py"
     text = given.read_text()
     try:
@@ -360,9 +355,7 @@ async def test_files_may_come_and_go_beside_it(folder: ClassFolder) -> None:
         [ada] = {
             entry.sha256 for entry in folder.read_class().handed_in if entry.student == "bo" and entry.exercise == ONE
         }
-        key = Options.read(folder).key_of(folder.read_class().handed_in[3])
-        assert key is not None
-        key.file_in(folder.journal).unlink()
+        key_at(folder, 3).file_in(folder.journal).unlink()
         folder.submission(ada).unlink()
         await pilot.press("ctrl+r")
         await until_shown(pilot, "5 of 7 files graded")

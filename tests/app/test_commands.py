@@ -32,7 +32,7 @@ from gpututor.app.screens.jump import JumpScreen
 from gpututor.app.screens.palette import CommandProvider, PaletteScreen
 from gpututor.app.screens.settings import SettingsScreen
 from gpututor.app.screens.trace import TABS, DeviceScreen
-from tests.support.apps import main_screen, run_checks, until, until_shown
+from tests.support.apps import main_screen, run_checks, until, until_on, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.random_actions import key_event
 from tests.support.recorded_runs import is_read
@@ -267,9 +267,7 @@ async def test_a_tab_of_the_device_screen_is_opened_by_its_name(pilot: Pilot[Non
     await pilot.press("ctrl+p", *title.lower())
     await until_shown(pilot, DEVICE_TABS[title])
     await pilot.press("enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, DeviceScreen), "for the screen")
-    screen = pilot.app.screen
-    assert isinstance(screen, DeviceScreen)
+    screen = await until_on(pilot, DeviceScreen)
     await until(pilot, lambda: is_read(screen), "for the tab")
     assert TABS[screen.tabs.number].title == title
 

@@ -14,7 +14,7 @@ from gpututor.app.trace_view.chart import Chart
 from gpututor.app.trace_view.comparison import TimelinesPage
 from gpututor.errors import ProgressError
 from gpututor.trace.columns import Trace
-from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, main_screen, run_checks, until, until_on, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.recorded_runs import SOURCE, run, see
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
@@ -27,9 +27,7 @@ FASTER = SOURCE.replace("    for step in range(3):\n", "    for step in range(1)
 async def compare(pilot: Pilot[None], key: str = "V") -> CompareScreen:
     """Compare the newest attempt with another, and wait until the screen has read both."""
     await pilot.press(key)
-    await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen), "for the screen")
-    screen = pilot.app.screen
-    assert isinstance(screen, CompareScreen)
+    screen = await until_on(pilot, CompareScreen)
     await until(pilot, lambda: screen.pair is not None, "for the traces")
     await pilot.pause()
     return screen

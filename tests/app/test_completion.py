@@ -19,7 +19,7 @@ from gpututor.processes import is_alive
 from tests.support.apps import AppEnv, edit, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import assert_golden, screen_lines, screen_text
-from tests.support.timeouts import PATIENCE_S
+from tests.support.timeouts import wait_for
 
 CODE = ["import torch", "alpha = torch.zeros(3)", "alphabet = alpha.sum()", "al"]
 
@@ -64,15 +64,8 @@ class Answers:
 
     def wait(self, number: int) -> tuple[str, ...]:
         """Wait for the answer to a question, and return it."""
-        wait_until(lambda: number in self.answers)
+        wait_for(lambda: number in self.answers)
         return self.answers[number]
-
-
-def wait_until(holds: Callable[[], bool], *, patience_s: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + patience_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def ask(answers: Answers, number: int, text: str = "x") -> None:
@@ -88,7 +81,7 @@ def test_one_child_answers_many_questions_and_ends_with_the_completer() -> None:
     assert (first[0], second[0]) == ("first", "second")
     assert first[1] == second[1]
     answers.completer.close()
-    wait_until(lambda: not is_alive(int(first[1])))
+    wait_for(lambda: not is_alive(int(first[1])))
 
 
 @pytest.mark.long
@@ -114,7 +107,7 @@ def test_after_some_broken_children_no_more_are_started(program: str) -> None:
         assert answers.completer.is_available
         ask(answers, number)
         assert answers.wait(number) == ()
-    wait_until(lambda: not answers.completer.is_available)
+    wait_for(lambda: not answers.completer.is_available)
     ask(answers, 99)
     assert 99 not in answers.answers
 
@@ -141,7 +134,7 @@ def real_child(tmp_path_factory: pytest.TempPathFactory) -> Answers:
 def ask_jedi(answers: Answers, number: int, text: str) -> tuple[str, ...]:
     lines = text.split("\n")
     answers.completer.ask(Question(number, text, len(lines), len(lines[-1])))
-    wait_until(lambda: number in answers.answers, patience_s=150)
+    wait_for(lambda: number in answers.answers, 150)
     return answers.answers[number]
 
 
@@ -286,7 +279,7 @@ async def test_the_child_ends_with_the_app(env: AppEnv) -> None:
         await until(pilot, lambda: completer._child is not None, "for the child")
         assert completer._child is not None
         child = completer._child.pid
-    wait_until(lambda: not is_alive(child))
+    wait_for(lambda: not is_alive(child))
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)

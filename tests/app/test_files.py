@@ -225,14 +225,6 @@ async def test_a_removed_file_is_reported_and_comes_back_by_a_save_or_an_edit(en
         await until(pilot, lambda: "file removed" not in screen_text(pilot.app), "for the word")
 
 
-def make_bytes(file: Path) -> None:
-    file.write_bytes(b"\xff\xfe\x00")
-
-
-def make_huge(file: Path) -> None:
-    file.write_bytes(b"#" * (2 << 20))
-
-
 def repair(file: Path, text: str) -> None:
     if file.is_dir():
         file.rmdir()
@@ -241,8 +233,8 @@ def repair(file: Path, text: str) -> None:
 
 SPOILT = [
     (make_folder, "cannot be read: Not an ordinary file", "move this away"),
-    (make_bytes, "is not UTF-8 text (line 1)", "Save it as UTF-8 in your editor"),
-    (make_huge, "is larger than 1 MiB", "A solution is a short Python file"),
+    (lambda file: file.write_bytes(b"\xff\xfe\x00"), "is not UTF-8 text (line 1)", "Save it as UTF-8 in your editor"),
+    (lambda file: file.write_bytes(b"#" * (2 << 20)), "is larger than 1 MiB", "A solution is a short Python file"),
 ]
 
 
@@ -295,7 +287,7 @@ async def test_a_file_unreadable_at_the_start_opens_once_it_is_fixed(
 
 
 async def test_a_file_that_is_no_text_can_be_reset_here(env: AppEnv) -> None:
-    make_bytes(env.file())
+    env.file().write_bytes(b"\xff\xfe\x00")
     async with env.start() as pilot:
         await until(pilot, lambda: is_asking(pilot), "for the dialog")
         await pilot.press("escape", "x", "y")

@@ -223,7 +223,7 @@ async def test_the_find_bar_fits(pilot: Pilot[None]) -> None:
     await assert_golden(pilot, "find")
 
 
-async def test_what_another_program_wrote_meanwhile_is_searched_anew_before_it_is_replaced(env: AppEnv) -> None:
+async def test_the_bar_follows_what_another_program_writes_or_removes(env: AppEnv) -> None:
     env.file().write_text("one = 1\ntwo = 2\n")
     async with env.start() as pilot:
         editor = editor_of(pilot)
@@ -235,19 +235,11 @@ async def test_what_another_program_wrote_meanwhile_is_searched_anew_before_it_i
         await until(pilot, lambda: editor.text.startswith("zero"), "for the reload")
         await pilot.press("enter", "enter")
         await until(pilot, lambda: "two" not in editor.text, "for the replacement")
-        assert editor.text == "zero = 0\none = 1\nx = 2\n"
-
-
-async def test_the_bar_goes_away_where_its_match_was_taken_away(env: AppEnv) -> None:
-    env.file().write_text("one = 1\ntwo = 2\n")
-    async with env.start() as pilot:
-        editor = editor_of(pilot)
-        await pilot.press("e", "ctrl+f")
-        await until(pilot, lambda: bar_of(pilot).has_focus_within, "for the bar")
-        await pilot.press(*"two")
+        assert editor.text == "zero = 0\none = 1\nx = 2\n", "searched anew before it is replaced"
+        await pilot.press("shift+tab", "ctrl+u", *"one")
         await until_shown(pilot, "1 of 1")
         env.file().write_text("")
         await until(pilot, lambda: editor.text == "", "for the reload")
-        await pilot.press("tab", "x", "enter", "escape")
+        await pilot.press("tab", "enter", "escape")
         await until(pilot, lambda: editor.has_focus, "for the editor")
         assert editor.text == ""

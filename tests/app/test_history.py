@@ -21,7 +21,7 @@ from gpututor.app.widgets.results import CHANGED
 from gpututor.app.wording import moment
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Status
-from tests.support.apps import AppEnv, backups, main_screen, until, until_shown
+from tests.support.apps import AppEnv, backups, main_screen, until, until_on, until_shown
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import ScriptedClient, judge_by_text, report, verdict
 from tests.support.tiny_course import RIGHT, WRONG
@@ -50,9 +50,7 @@ def attempts(env: AppEnv, *texts: str | None, exercise: int = 0) -> None:
 
 async def open_history(pilot: Pilot[None]) -> HistoryScreen:
     await pilot.press("a")
-    await until(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "for the attempts")
-    screen = pilot.app.screen
-    assert isinstance(screen, HistoryScreen)
+    screen = await until_on(pilot, HistoryScreen)
     await until(pilot, lambda: screen._shown is not None, "for what changed")
     return screen
 
@@ -86,33 +84,26 @@ async def test_a_file_that_does_not_run_yet_has_no_count_of_checks(env: AppEnv) 
         assert " of " not in row
 
 
-@pytest.mark.parametrize("key", ["f", "enter"])
-async def test_a_failure_of_an_older_attempt_leads_to_its_line_now(env: AppEnv, key: str) -> None:
+MOVED = "import torch\n\n\n" + WRONG
+
+
+@pytest.mark.parametrize(
+    ("now", "key", "row"),
+    [(MOVED, "f", 4), (MOVED, "enter", 4), (RIGHT, "f", 1), ("# new\n" + RIGHT, "f", 2), ("", "f", 0)],
+)
+async def test_a_failure_of_an_older_attempt_leads_to_its_line_now(env: AppEnv, now: str, key: str, row: int) -> None:
     attempts(env, WRONG, RIGHT)
-    env.file().write_text("import torch\n\n\n" + WRONG)
+    env.file().write_text(now)
     async with env.start() as pilot:
-        main = main_screen(pilot)
         await open_history(pilot)
         await pilot.press("j", "enter")
         await until_shown(pilot, "Attempt 1 (")
         await pilot.press(key)
-        await until(pilot, lambda: main.panes.editor.cursor_location[0] == 4, "for the line")
-        assert "is gone" not in screen_text(pilot.app)
-
-
-@pytest.mark.parametrize("now", [RIGHT, "# new\n" + RIGHT, ""])
-async def test_a_line_of_an_older_attempt_that_is_gone_is_reported(env: AppEnv, now: str) -> None:
-    attempts(env, WRONG, RIGHT)
-    env.file().write_text(now)
-    async with env.start() as pilot:
-        main = main_screen(pilot)
-        await open_history(pilot)
-        await pilot.press("j", "enter")
-        await until_shown(pilot, "Attempt 1 (")
-        await pilot.press("f")
-        await until_shown(pilot, "Line 2 of that run has changed or is gone. It was here.")
-        row = main.panes.editor.cursor_location[0]
-        assert "return" in main.editor_text.split("\n")[row] or not now
+        await until(pilot, lambda: main_screen(pilot).panes.current is Pane.CODE, "for the code")
+        await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == row, "for the line")
+        if now != MOVED:
+            await until_shown(pilot, "Line 2 of that run has changed or is gone. It was here.")
+        assert ("is gone" in screen_text(pilot.app)) is (now != MOVED)
 
 
 async def test_each_attempt_is_compared_with_the_one_before(env: AppEnv) -> None:

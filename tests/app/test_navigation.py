@@ -20,7 +20,7 @@ from gpututor.progress.store import ExerciseProgress
 from tests.support.apps import AppEnv, edit, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_lines, screen_text
-from tests.support.tiny_course import RIGHT, write_course
+from tests.support.tiny_course import RIGHT, append, write_course
 
 SIZES = [(80, 24), (100, 30), (140, 40)]
 
@@ -72,9 +72,8 @@ def test_words_in_any_order_and_case_narrow_the_list(long_env: AppEnv) -> None:
 
 
 async def test_v_shows_a_learning_path_and_the_first_match_is_marked(long_env: AppEnv) -> None:
-    with (long_env.course.folder / "course.toml").open("a") as manifest:
-        slug = long_env.course.find("3.2").slug
-        manifest.write(f'[[path]]\nname = "core"\ntitle = "core path"\nexercises = ["{slug}"]\n')
+    path = f'[[path]]\nname = "core"\ntitle = "core path"\nexercises = ["{long_env.course.find("3.2").slug}"]\n'
+    append(long_env.course.folder / "course.toml", path)
     long_env.course = load_course(long_env.course.folder)
     async with long_env.start() as pilot:
         await pilot.press("1")

@@ -41,10 +41,6 @@ def leave_draft(file: Path, text: str) -> None:
     draft.release()
 
 
-def by_writing(file: Path, text: str) -> None:
-    file.write_text(text)
-
-
 def by_moving_over(file: Path, text: str) -> None:
     """Replace the file at once, as editors with atomic saves do."""
     new = file.with_suffix(".new")
@@ -58,7 +54,7 @@ def by_moving_away(file: Path, text: str) -> None:
     file.write_text(text)
 
 
-@pytest.mark.parametrize("write", [by_writing, by_moving_over, by_moving_away])
+@pytest.mark.parametrize("write", [Path.write_text, by_moving_over, by_moving_away])
 async def test_a_change_is_shown(
     pilot: Pilot[None], screen: MainScreen, env: AppEnv, write: Callable[[Path, str], None]
 ) -> None:
@@ -174,28 +170,20 @@ async def test_two_commands_that_wait_for_an_answer_run_in_order(pilot: Pilot[No
 
 
 @pytest.mark.long
-async def test_waiting_commands_do_not_run_under_another_ones_dialog(pilot: Pilot[None], env: AppEnv) -> None:
+@pytest.mark.parametrize("label", ["1.1", "1.2"])
+async def test_a_conflict_is_resolved_before_another_dialog_opens(pilot: Pilot[None], env: AppEnv, label: str) -> None:
+    """A waiting command does not run under the dialog, which asks about its own exercise."""
     screen = main_screen(pilot)
     await edit_both(env, pilot)
-    screen.learning.reset()
-    screen.navigator.next_exercise()
+    if label == "1.1":
+        screen.learning.reset()
+        screen.navigator.next_exercise()
+    else:
+        screen.learning.begin_again(env.course.exercises[1].key)
     await until(pilot, lambda: is_asking(pilot), "for the question")
     await pilot.press("m")
-    await until_shown(pilot, "Start 1.1")
-    assert screen.exercise.label == "1.1"
-    await pilot.press("n")
-
-
-@pytest.mark.long
-async def test_beginning_an_exercise_anew_never_asks_about_another_one(pilot: Pilot[None], env: AppEnv) -> None:
-    """The exercise that the learner leaves has a conflict, which the app resolves first."""
-    screen = main_screen(pilot)
-    await edit_both(env, pilot)
-    screen.learning.begin_again(env.course.exercises[1].key)
-    await until(pilot, lambda: is_asking(pilot), "for the question")
-    await pilot.press("m")
-    await until_shown(pilot, "Start 1.2")
-    assert screen.exercise.key == env.course.exercises[1].key
+    await until_shown(pilot, f"Start {label}")
+    assert screen.exercise.label == label
     await pilot.press("n")
 
 

@@ -38,6 +38,7 @@ def trace_of(request: GradeRequest) -> list[Trace]:
         )
         trace.add(Kind.HAZARD, NASTY, "cuda:0", start=begin, end=begin, partner=0, file=request.file_name, line=2)
         trace.add(Kind.ALLOCATE, NASTY, "cuda:0", start=begin, end=begin, size_bytes=9, allocated=9, file=NASTY, line=3)
+        trace.add(Kind.RANGE, NASTY, "cpu", launched=begin, start=begin, end=begin + 900, file=NASTY, line=3)
     return [trace]
 
 
@@ -45,6 +46,7 @@ STEPS = (
     (("5",), "[@click=app.quit]"),
     (("a",), "attempt at"),
     (("escape", "d"), "Timeline"),
+    (("up", "up"), "[@click=app.quit]"),
     (("2",), "peak"),
     (("3",), "device's time went"),
     (("4",), "costs most"),
@@ -60,6 +62,7 @@ async def test_texts_of_a_run_are_harmless_everywhere(env: AppEnv) -> None:
     async with env.start((120, 40)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: main_screen(pilot).attempts._last_view is not None, "for the recording")
+        assert screen_text(pilot.app).count("[bold]b[/nothing] [@click=app.quit]") >= 7, "as it is, and not as markup"
         for keys, shown in STEPS:
             await pilot.press(*keys)
             await until_shown(pilot, shown)

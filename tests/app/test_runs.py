@@ -31,8 +31,7 @@ from gpututor.grading.events import (
 )
 from gpututor.grading.report import Outcome, RunSummary, Status
 from gpututor.grading.report_text import RunProgress
-from gpututor.paths import settings_file
-from tests.support.apps import AppEnv, edit, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, edit, main_screen, run_checks, until, until_shown, write
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_text
 from tests.support.scripted_client import BROKEN, ScriptedClient, failure, report, verdict
@@ -200,24 +199,6 @@ async def test_why_nothing_could_be_graded_is_told(env: AppEnv) -> None:
         assert "This needs two GPUs." in screen_text(pilot.app)
 
 
-async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(env: AppEnv) -> None:
-    nasty = "[/int] [@click=app.quit]x[/] [red]"
-    steers = "\x1b[2J\x9b\u202e"
-
-    verdicts = failure(expected=nasty, got=nasty, why=nasty, advice=nasty + steers), verdict("parity", Status.NOT_RUN)
-    env.client.judge = lambda request: report(
-        request, *verdicts, output=f"printed {nasty}\n{steers}", traceback=f"trace {steers} {nasty}"
-    )
-    env.file().write_text(f"def twice(number):\n    return {nasty!r}\n")
-    async with env.start(size=(140, 60)) as pilot:
-        await run_checks(pilot)
-        text = screen_text(pilot.app)
-        assert text.count(nasty) >= 7, text
-        assert text.count("\\x1b[2J\\x9b\\u202e") == 3, text
-        assert not set(steers) & set(text) - set("[2J")
-        assert pilot.app.is_running
-
-
 async def test_a_course_without_checks_says_how_to_hand_in(env: AppEnv, tmp_path: Path) -> None:
     write_student_course(env.course, tmp_path / "handed_out")
     env.course = load_course(tmp_path / "handed_out")
@@ -291,8 +272,7 @@ async def test_the_status_shows_time_limit_and_newest_line_in_any_pane(
 async def test_a_failure_after_an_outside_save_comes_forward_unless_the_learner_types(
     env: AppEnv, typing: bool
 ) -> None:
-    (env.folder / "home" / "config").mkdir(parents=True)
-    settings_file().write_text('auto_run = "other editor"\n')
+    write('auto_run = "other editor"\n')
     async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("e" if typing else "3")
@@ -304,8 +284,7 @@ async def test_a_failure_after_an_outside_save_comes_forward_unless_the_learner_
 
 
 async def test_a_failure_after_a_save_of_the_app_comes_forward_once_the_editor_is_left(env: AppEnv) -> None:
-    (env.folder / "home" / "config").mkdir(parents=True)
-    settings_file().write_text('auto_run = "saved"\n')
+    write('auto_run = "saved"\n')
     async with env.start() as pilot:
         screen = main_screen(pilot)
         await edit(pilot, "def twice(number):\n    return number\n")
@@ -316,8 +295,7 @@ async def test_a_failure_after_a_save_of_the_app_comes_forward_once_the_editor_i
 
 @pytest.mark.parametrize("auto_run", ["other editor", "saved"])
 async def test_neither_a_reset_nor_a_restored_attempt_runs_by_itself(env: AppEnv, auto_run: str) -> None:
-    (env.folder / "home" / "config").mkdir(parents=True)
-    settings_file().write_text(f'auto_run = "{auto_run}"\n')
+    write(f'auto_run = "{auto_run}"\n')
     async with env.start() as pilot:
         screen = main_screen(pilot)
         starter = screen.editor_text

@@ -106,23 +106,20 @@ def modules_after(program: str, folder: Path, *words: str) -> set[str]:
     return set(ast.literal_eval(done.stdout.splitlines()[-1]))
 
 
-def test_nothing_heavy_is_imported_before_the_first_paint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path / "home"))
+def test_nothing_heavy_is_imported_before_the_first_paint(tmp_path: Path) -> None:
     modules = modules_after(BEFORE_THE_FIRST_PAINT, tmp_path)
     assert "gpututor.app.main.screen" in modules
     assert {name: HEAVY[name] for name in modules & HEAVY.keys()} == {}
 
 
-def test_until_something_was_run_numpy_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path / "home"))
+def test_until_something_was_run_numpy_is_not_imported(tmp_path: Path) -> None:
     modules = modules_after(AN_EVENING, tmp_path, *READING, *AROUND)
     assert "markdown_it" in modules
     assert {*NEVER, "numpy"} & modules == set()
     assert sum(name.startswith("pygments.lexers.") for name in modules) < 12, "a language is guessed"
 
 
-def test_the_process_of_the_app_never_imports_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path / "home"))
+def test_the_process_of_the_app_never_imports_torch(tmp_path: Path) -> None:
     modules = modules_after(AN_EVENING, tmp_path, *READING, *RUNNING, *AROUND)
     assert "gpututor.app.screens.trace" in modules
     assert NEVER & modules == set()

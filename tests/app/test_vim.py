@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 from textual import events
 from textual.pilot import Pilot
@@ -147,6 +149,14 @@ CASES = [
 ]
 
 
+@pytest.fixture
+async def vim(env: AppEnv) -> AsyncIterator[Pilot[None]]:
+    """Start the app with Vim's keys."""
+    write("vim = true\n")
+    async with env.start() as pilot:
+        yield pilot
+
+
 def marked(editor: Editor) -> str:
     lines, (row, column) = list(editor.document.lines), editor.cursor_location
     lines[row] = f"{lines[row][:column]}|{lines[row][column:]}"
@@ -231,51 +241,38 @@ async def test_a_text_that_became_shorter_ends_no_selection_in_an_error(pilot: P
     assert editor.text == ""
 
 
-async def test_keys_with_ctrl_move_where_they_would_delete(env: AppEnv) -> None:
-    write("vim = true\n")
-    async with env.start() as pilot:
-        editor = await edit(pilot, "line\n" * 50)
-        await pilot.press("ctrl+d", "ctrl+w")
-        row = editor.cursor_location[0]
-        await pilot.press("ctrl+u")
-        assert (editor.text, editor.cursor_location[0], row) == ("line\n" * 50, 0, max(1, editor.size.height // 2))
+async def test_keys_with_ctrl_move_where_they_would_delete(vim: Pilot[None]) -> None:
+    editor = await edit(vim, "line\n" * 50)
+    await vim.press("ctrl+d", "ctrl+w")
+    row = editor.cursor_location[0]
+    await vim.press("ctrl+u")
+    assert (editor.text, editor.cursor_location[0], row) == ("line\n" * 50, 0, max(1, editor.size.height // 2))
 
 
-async def test_redo_reaches_no_editor_behind_a_dialog(env: AppEnv) -> None:
-    write("vim = true\n")
-    async with env.start() as pilot:
-        editor = await edit(pilot, "abc\n")
-        await pilot.press("x", "u", "f1", "ctrl+r")
-        await settle(pilot)
-        assert editor.text == "abc\n"
+async def test_a_text_behind_a_dialog_or_read_only_cannot_be_changed(vim: Pilot[None]) -> None:
+    editor = await edit(vim, "abc\n")
+    await vim.press("x", "u", "f1", "ctrl+r")
+    await settle(vim)
+    assert editor.text == "abc\n", "redo reaches no editor behind a dialog"
+    await vim.press("escape")
+    editor.read_only = True
+    await vim.press("x", "o", "escape")
+    await settle(vim)
+    assert editor.text == "abc\n"
 
 
-async def test_a_key_with_alt_does_what_it_is_bound_to_in_normal_mode(env: AppEnv) -> None:
-    write("vim = true\n")
-    async with env.start() as pilot:
-        editor = await edit(pilot, "abc\n")
-        pilot.app.post_message(events.Key("alt+a", "a"))
-        await until(pilot, lambda: editor.selected_text == "abc\n", "for the whole text")
-        assert main_screen(pilot).panes.current is Pane.CODE
+async def test_a_key_with_alt_does_what_it_is_bound_to_in_normal_mode(vim: Pilot[None]) -> None:
+    editor = await edit(vim, "abc\n")
+    vim.app.post_message(events.Key("alt+a", "a"))
+    await until(vim, lambda: editor.selected_text == "abc\n", "for the whole text")
+    assert main_screen(vim).panes.current is Pane.CODE
 
 
-async def test_a_text_that_is_read_only_cannot_be_changed(env: AppEnv) -> None:
-    write("vim = true\n")
-    async with env.start() as pilot:
-        editor = await edit(pilot, "abc\n")
-        editor.read_only = True
-        await pilot.press("x", "o", "escape")
-        await settle(pilot)
-        assert editor.text == "abc\n"
-
-
-async def test_esc_and_the_command_after_it_may_arrive_together(env: AppEnv) -> None:
-    write("vim = true\n")
-    async with env.start() as pilot:
-        editor = await edit(pilot, "abc\n")
-        await pilot.press("i")
-        burst(pilot.app, "z", "escape", "x", "A", "y", "escape")
-        await until(pilot, lambda: editor.text == "abcy\n" and editor.mode == Mode.NORMAL, "for all keys")
+async def test_esc_and_the_command_after_it_may_arrive_together(vim: Pilot[None]) -> None:
+    editor = await edit(vim, "abc\n")
+    await vim.press("i")
+    burst(vim.app, "z", "escape", "x", "A", "y", "escape")
+    await until(vim, lambda: editor.text == "abcy\n" and editor.mode == Mode.NORMAL, "for all keys")
 
 
 @pytest.mark.parametrize("on", [True, False])

@@ -12,7 +12,7 @@ from gpututor.app.screens.what_if import WhatIfScreen
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report
 from gpututor.trace.columns import Trace
-from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, main_screen, run_checks, until, until_on, until_shown
 from tests.support.recorded_runs import loop_trace, open_device
 from tests.support.recordings import small_trace
 from tests.support.screens import screen_text
@@ -42,9 +42,7 @@ async def ask(pilot: Pilot[None], env: AppEnv, models: str | None = None) -> Wha
     device = await open_device(pilot)
     await until(pilot, lambda: device.view is not None, "for the attempt")
     await pilot.press("w")
-    await until(pilot, lambda: isinstance(pilot.app.screen, WhatIfScreen), "for the screen")
-    asked = pilot.app.screen
-    assert isinstance(asked, WhatIfScreen)
+    asked = await until_on(pilot, WhatIfScreen)
     await until(pilot, lambda: asked.query_one(Input).value == "T4, A100 40, H100", "for models to start with")
     if models is not None:
         asked.query_one(Input).value = models

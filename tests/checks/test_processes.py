@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from gpututor.checks import collectives
-from gpututor.checks.model import Machine, Run
+from gpututor.checks.model import Run
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from tests.support.check_runs import failure, run_of
@@ -27,10 +26,6 @@ def run_with(*ranks: list[tuple[str, int, int]], steps: int = 2) -> Run:
 SUM, SHARDS = ("c10d::allreduce_", 96, 7), ("c10d::_allgather_base_", 48, 9)
 
 
-def of_each_step(drawn: dict[str, Any], machine: Machine) -> int:
-    return int(96 * drawn["steps"])
-
-
 def test_a_rank_that_does_more_collectives_is_named_with_its_line() -> None:
     check = collectives({"allreduce": 2})
 
@@ -42,7 +37,7 @@ def test_a_rank_that_does_more_collectives_is_named_with_its_line() -> None:
 
 
 def test_bytes_are_added_up_whatever_the_number_of_collectives() -> None:
-    check = collectives(bytes_by_name={"allreduce": of_each_step})
+    check = collectives(bytes_by_name={"allreduce": lambda drawn, machine: int(96 * drawn["steps"])})
     half = ("_c10d_functional::all_reduce", 48, 8)
 
     assert check.find(run_with([SUM, SUM], [SUM, half, half])) is None

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from markdown_it import MarkdownIt
 
 from gpututor.classroom.feedback import LONGEST_LINE, MORE_CHECKS, NO_MARK_YET, SubmittedLines, feedback, student_view
@@ -139,16 +139,6 @@ def test_times_are_in_the_time_zone_of_the_due_date() -> None:
     assert len(text) < 1000
 
 
-HOSTILE = (
-    "```\n# heading\n<script>alert(1)</script>",
-    "~~~~~\n- list\n> quote | cell",
-    "`````` ![x](http://x) www.evil.example [a](b) <b>",
-    "\u202e\x1b[31m\r\n\n# x\n\n    code",
-    "|a|b|\n|-|-|",
-    "a@b.example https://x.example &lt; \\`_*",
-)
-
-
 def shape(text: str) -> list[str]:
     """Return the kinds of blocks and spans, as parsed with automatic links."""
     tokens = MarkdownIt("gfm-like").parse(text)
@@ -169,15 +159,17 @@ def hostile(text: str) -> str:
 
 @given(TEXTS)
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@example("```\n# heading\n<script>alert(1)</script>")
+@example("~~~~~\n- list\n> quote | cell")
+@example("`````` ![x](http://x) www.evil.example [a](b) <b>")
+@example("\u202e\x1b[31m\r\n\n# x\n\n    code")
+@example("|a|b|\n|-|-|")
+@example("a@b.example https://x.example &lt; \\`_*")
 def test_no_text_becomes_markup(text: str) -> None:
-    hostile(text).encode()
-    assert shape(hostile(text)) == shape(hostile("x"))
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_no_hostile_text_becomes_markup(text: str) -> None:
-    assert shape(hostile(text)) == shape(hostile("x"))
-    assert "\u202e" not in hostile(text)
+    made = hostile(text)
+    made.encode()
+    assert shape(made) == shape(hostile("x"))
+    assert "\u202e" not in made
 
 
 def test_feedback_writes_a_file_for_each_student(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,15 +17,15 @@ from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import moodle
 from gpututor.classroom.gradebook.model import Gradebook, MarkStatus
 from gpututor.classroom.gradebook.terminal import lines_of
-from gpututor.classroom.jobs import JobFailure, Options, write_failures
+from gpututor.classroom.jobs import JobFailure, write_failures
 from gpututor.classroom.review import Kind, review_of
 from gpututor.classroom.rules import ExerciseRules, Rules, rules_for
 from gpututor.classroom.submissions import Student, Unmatched
 from gpututor.cli.main import main
 from gpututor.errors import UsageError
-from gpututor.grading.journal import GradingKey, write_entry
+from gpututor.grading.journal import write_entry
 from gpututor.grading.report import Report, RunSummary, Status
-from tests.support.classes import class_with_options
+from tests.support.classes import class_with_options, key_at
 from tests.support.gradebooks import EXERCISE, OTHER, Upload, gradebook, points, report, verdict
 from tests.support.shipped_course import COURSE
 
@@ -36,14 +36,8 @@ def folder(tmp_path: Path) -> ClassFolder:
     folder = ClassFolder(tmp_path / "class")
     class_, _ = class_with_options(folder, [("lee", EXERCISE, "a"), ("kim", EXERCISE, "a"), ("lee", OTHER, "b")])
     folder.write_class(replace(class_, unmatched=(Unmatched("notes.txt", "It is not a Python file."),)))
-    write_entry(folder.journal, _key(folder, 0), points(2, 3))
+    write_entry(folder.journal, key_at(folder, 0), points(2, 3))
     return folder
-
-
-def _key(folder: ClassFolder, position: int) -> GradingKey:
-    key = Options.read(folder).key_of(folder.read_class().handed_in[position])
-    assert key is not None
-    return key
 
 
 def standings(book: Gradebook) -> list[tuple[str, str, MarkStatus, float | None]]:
@@ -67,8 +61,8 @@ def test_the_gradebook_has_all_marks_and_one_warning_of_broken_failures(folder: 
     assert book.notices == ()
     attempt = book.student("kim").mark_of(EXERCISE).counted
     assert attempt is not None
-    assert attempt.key == _key(folder, 0)
-    write_failures(folder, [JobFailure(_key(folder, 2), 3, "The worker ended.")])
+    assert attempt.key == key_at(folder, 0)
+    write_failures(folder, [JobFailure(key_at(folder, 2), 3, "The worker ended.")])
     lee = make_gradebook(folder, Rules()).student("lee").mark_of(OTHER)
     assert "The worker ended." in lee.reason
     for text in ("{", "{}", '[{"key": 1}]', "[" * 100_000):
@@ -79,8 +73,8 @@ def test_the_gradebook_has_all_marks_and_one_warning_of_broken_failures(folder: 
 
 
 def test_a_broken_journal_entry_is_one_warning(folder: ClassFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    write_entry(folder.journal, _key(folder, 2), points(1, 1, exercise=OTHER))
-    broken = _key(folder, 0).file_in(folder.journal)
+    write_entry(folder.journal, key_at(folder, 2), points(1, 1, exercise=OTHER))
+    broken = key_at(folder, 0).file_in(folder.journal)
     broken.write_text("{")
     book = make_gradebook(folder, Rules())
     assert [notice.title.startswith(str(broken)) for notice in book.notices] == [True]
@@ -211,7 +205,7 @@ def test_report_prints_a_table_or_json_and_writes_exports(
     assert not {"canvas.csv", "moodle.csv"} & names
     results = folder.exports / "gradescope" / "kim" / "results.json"
     assert json.loads(results.read_text())["score"] == 2
-    _key(folder, 0).file_in(folder.journal).unlink()
+    key_at(folder, 0).file_in(folder.journal).unlink()
     (results.parent.parent / "moe").mkdir()
     (results.parent.parent / "moe" / "results.json").write_text("{}")  # of a former student
     assert main(["classroom", "report", str(folder.folder), "--all"]) == 0

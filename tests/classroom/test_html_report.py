@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 
 from gpututor.classroom.feedback import MORE_CHECKS, SubmittedLines
 from gpututor.classroom.folder import ClassFolder
@@ -130,29 +130,20 @@ def test_the_page_is_complete_and_its_policy_allows_only_its_own_parts() -> None
     assert {"Marks", "Checks most often failed", "Marks still to be decided"} <= set(reader.texts["caption"])
 
 
-HOSTILE = (
-    "<script>alert(1)</script>",
-    "</title></style></script></details></section><h1>",
-    "\" onclick='x' autofocus=\"",
-    "<!-- ]]> <![CDATA[ &lt;&#60; &amp",
-    "\u202egnp.exe\u2066\x00\x1b[31m\r\n\ud800",
-)
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_no_hostile_text_becomes_markup(text: str) -> None:
-    reader, plain = read(made(book(text), text)), read(made(book(), "x"))
-    assert reader.tags == plain.tags
-    assert [(tag, name) for tag, name, _ in reader.attributes] == [(tag, name) for tag, name, _ in plain.attributes]
-    assert not re.search("[\u202e\u2066\x00\x1b\ud800]", made(book(text), text))
-
-
 @given(TEXTS)
 @settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
+@example("<script>alert(1)</script>")
+@example("</title></style></script></details></section><h1>")
+@example("\" onclick='x' autofocus=\"")
+@example("<!-- ]]> <![CDATA[ &lt;&#60; &amp")
+@example("\u202egnp.exe\u2066\x00\x1b[31m\r\n\ud800")
 def test_no_text_becomes_markup(text: str) -> None:
     html = made(book(text), text)
     html.encode()
-    assert read(html).tags == read(made(book(), "x")).tags
+    reader, plain = read(html), read(made(book(), "x"))
+    assert reader.tags == plain.tags
+    assert [(tag, name) for tag, name, _ in reader.attributes] == [(tag, name) for tag, name, _ in plain.attributes]
+    assert not re.search("[\u202e\u2066\x00\x1b\ud800]", html)
 
 
 def test_a_report_has_its_findings_and_hides_what_students_may_not_know() -> None:

@@ -24,9 +24,9 @@ from gpututor.classroom.review import Kind, review_of
 from gpututor.classroom.rules import ExerciseRules, Rules
 from gpututor.cli.main import main
 from gpututor.errors import UsageError
-from gpututor.grading.journal import GradingKey, read_entry, write_entry
+from gpututor.grading.journal import read_entry, write_entry
 from gpututor.grading.report import Outcome
-from tests.support.classes import class_with_options, describe_tiny_checks, graded_class, report_of
+from tests.support.classes import class_with_options, describe_tiny_checks, graded_class, key_at, report_of
 from tests.support.classroom_app import ONE, files, judged
 from tests.support.gradebooks import EXERCISE, OTHER, points
 from tests.support.scripted_client import ScriptedClient
@@ -42,15 +42,9 @@ def folder(tmp_path: Path) -> ClassFolder:
     class_, _ = class_with_options(folder, [("kim", EXERCISE, "a"), ("lee", EXERCISE, "b"), ("lee", OTHER, "c")])
     students = (replace(class_.students[0], name="Kim Roe", platform_id="501"), class_.students[1])
     folder.write_class(replace(class_, students=students, layout="canvas"))
-    write_entry(folder.journal, key_of(folder, 0), points(2, 3))
-    write_entry(folder.journal, key_of(folder, 1), report_of(EXERCISE, Outcome.REJECTED, reason="Too large."))
+    write_entry(folder.journal, key_at(folder, 0), points(2, 3))
+    write_entry(folder.journal, key_at(folder, 1), report_of(EXERCISE, Outcome.REJECTED, reason="Too large."))
     return folder
-
-
-def key_of(folder: ClassFolder, position: int) -> GradingKey:
-    key = Options.read(folder).key_of(folder.read_class().handed_in[position])
-    assert key is not None
-    return key
 
 
 def mark(folder: ClassFolder, *words: str, why: str = WHY) -> int:
@@ -77,7 +71,7 @@ def test_a_mark_by_hand_counts_whatever_is_graded_later(
     assert book.student("kim").points == 3.5
     assert mark_in(book, "lee").status is MarkStatus.FINAL
     assert not [item for item in review_of(folder, book).items if item.kind is Kind.REFUSED]
-    write_entry(folder.journal, key_of(folder, 0), points(3, 3))
+    write_entry(folder.journal, key_at(folder, 0), points(3, 3))
     again = mark_in(make_gradebook(folder, Rules()))
     assert (again.mark, again.computed_word) == (2.5, "3")
     assert mark(folder, "kim", EXERCISE, "--clear", why="A mistake of mine") == 0
@@ -129,7 +123,7 @@ def test_every_file_shows_a_mark_by_hand(folder: ClassFolder, capsys: pytest.Cap
 
 def test_the_feedback_on_an_undecided_submission_gives_the_mark_and_no_details(folder: ClassFolder) -> None:
     odd = report_of(EXERCISE, Outcome.NEEDS_REVIEW, points(3, 3).verdicts, suspicions=("line 3 reaches for gpututor",))
-    write_entry(folder.journal, key_of(folder, 0), odd)
+    write_entry(folder.journal, key_at(folder, 0), odd)
     mark(folder, "kim", EXERCISE, "3")
     book = make_gradebook(folder, Rules())
     text = feedback(book, book.student("kim"), SubmittedLines(folder), {})
@@ -155,7 +149,7 @@ def test_the_feedback_on_an_undecided_submission_gives_the_mark_and_no_details(f
 def test_a_wrong_mark_or_one_without_a_reason_is_refused(
     folder: ClassFolder, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], answer: str
 ) -> None:
-    write_entry(folder.journal, key_of(folder, 0), points(2, 5))
+    write_entry(folder.journal, key_at(folder, 0), points(2, 5))
     assert mark(folder, *words) == 2
     assert answer in capsys.readouterr().err
     assert mark(folder, "kim", EXERCISE, "1", why=" ") == 2
@@ -209,7 +203,7 @@ def test_a_regrade_that_the_history_refuses_does_not_count(
 def test_the_log_has_gradings_regrades_and_marks(folder: ClassFolder, capsys: pytest.CaptureFixture[str]) -> None:
     mark(folder, "kim", EXERCISE, "2.5")
     submission = folder.read_class().handed_in[0]
-    old = accept_regrade(folder, submission, key_of(folder, 0), points(3, 3), "Bo", "It was noisy")
+    old = accept_regrade(folder, submission, key_at(folder, 0), points(3, 3), "Bo", "It was noisy")
     assert old is not None
     assert old.parent == folder.replaced
     mark(folder, "kim", EXERCISE, "--clear", why="No longer needed")

@@ -12,6 +12,7 @@ from gpututor.classroom.misconceptions import WrongSolution, similar
 from gpututor.classroom.submissions import Submission
 from gpututor.cli.main import main
 from gpututor.grading.report import Outcome, Report, Status, Verdict
+from tests.support.class_layouts import hand_in
 from tests.support.classes import describe_tiny_checks, report_of
 from tests.support.tiny_course import RIGHT, write_course
 
@@ -29,10 +30,8 @@ def test_a_report_counts_the_failures_that_look_like_wrong_solutions(
 ) -> None:
     describe_tiny_checks(monkeypatch)
     course, out = write_course(tmp_path / "course", exercises=1), tmp_path / "out"
-    for student, text in TEXTS.items():
-        (tmp_path / "class" / student).mkdir(parents=True)
-        (tmp_path / "class" / student / "twice_1_1.py").write_text(text)
-    grade = ["classroom", "grade", str(tmp_path / "class"), "--out", str(out), "--course", str(course)]
+    handed_in = hand_in(tmp_path / "class", TEXTS)
+    grade = ["classroom", "grade", str(handed_in), "--out", str(out), "--course", str(course)]
     assert main([*grade, "--device", "cpu", "--isolation", "process", "--judges", "1"]) == 0
     graded = len(list(ClassFolder(out).journal.glob("*/*.json")))
     capsys.readouterr()

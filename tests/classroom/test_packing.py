@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import tomllib
 import zipfile
@@ -22,6 +23,7 @@ from gpututor.course.loader import COURSE_KEYS, STUDENT_FILES, load_course
 from gpututor.course.model import Course
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import CourseError, UsageError
+from tests.support.class_layouts import hand_in
 from tests.support.command_line import Call, Said
 from tests.support.shipped_course import COURSE
 from tests.support.tiny_course import FILES, write_course
@@ -223,9 +225,7 @@ def test_nothing_to_pack_makes_no_zip_nor_a_students_course_marks(
     assert "'thrice'" in said[1].err
     assert not (tmp_path / "my.zip").exists()
     write_student_course(course, tmp_path / "students")
-    (tmp_path / "class" / "kim").mkdir(parents=True)
-    (tmp_path / "class" / "kim" / "twice_1_1.py").write_text(MINE)
-    words = ["classroom", "grade", str(tmp_path / "class"), "--out", str(tmp_path / "out")]
+    words = ["classroom", "grade", str(hand_in(tmp_path / "class", {"kim": MINE})), "--out", str(tmp_path / "out")]
     assert gpututor("--course", str(tmp_path / "students"), *words, "--isolation", "process").code == 2
     assert not list((tmp_path / "out").glob("journal/*"))
     assert not (tmp_path / "out" / "class.json").exists()
@@ -329,8 +329,7 @@ def test_the_course_zip_replaces_an_older_one_and_has_notebooks(gpututor: Call, 
     assert "29 files" in said.out
     assert "02_lesson_2/lesson.md" in said.out
     assert {name.partition("/")[0] for name in names_in(out)} == {"tiny"}
-    with zipfile.ZipFile(out) as archive:
-        archive.extractall(tmp_path / "student")
+    shutil.unpack_archive(out, tmp_path / "student")
     assert load_course(tmp_path / "student" / "tiny").for_students
     out.write_bytes(zip_of({"tiny/course.toml": (course.folder / "course.toml").read_bytes()}))
     assert gpututor(*words).code == 2

@@ -22,7 +22,7 @@ from gpututor.classroom.executors.ray import RETRIES
 from gpututor.classroom.folder import ClassFolder
 from gpututor.errors import GradingError
 from gpututor.processes import descendants
-from tests.support import ROOT
+from tests.support import ROOT, timeouts
 from tests.support.big_class import SECRET, big_class
 from tests.support.big_class_assertions import check_graded_alike
 from tests.support.big_class_layouts import lay_out
@@ -143,10 +143,7 @@ def test_sigterm_ends_its_own_cluster_and_resume_continues(
         assert workers(process.pid)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 130, output_of(folder).read_text()
-    deadline = time.monotonic() + 30
-    while (left := [pid for pid in family if Path(f"/proc/{pid}").exists()]) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not left
+    timeouts.wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in family))
     assert "--resume --executor ray" in output_of(folder).read_text()
     already = written(folder)
     with grading(submissions, folder, *more, "--resume") as process:

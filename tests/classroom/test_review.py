@@ -35,7 +35,7 @@ from gpututor.course.loader import load_course
 from gpututor.grading.journal import exercise_digest, write_entry
 from gpututor.grading.report import Outcome, Report, Status
 from gpututor.grading.report_text import LEAST_TIME
-from tests.support.classes import class_of, report_of
+from tests.support.classes import class_of, key_at, report_of
 from tests.support.gradebooks import report, verdict
 from tests.support.tiny_course import FILES, write_course
 
@@ -70,14 +70,12 @@ def review(folder: Path, course: Path, submissions: list[tuple[str, str, str]], 
     return review_of(out, make_gradebook(out, Rules(), None), share)
 
 
-def options_for(out: ClassFolder, course: Path) -> Options:
+def options_for(out: ClassFolder, course: Path) -> None:
     each = [
         ExerciseOptions(exercise.key, exercise_digest(exercise.folder), "virtual")
         for exercise in load_course(course).exercises
     ]
-    options = Options("auto", "", "bubblewrap", "1", "2", "s", "folders", "", tuple(each))
-    options.write(out)
-    return options
+    Options("auto", "", "bubblewrap", "1", "2", "s", "folders", "", tuple(each)).write(out)
 
 
 def of(result: Review, kind: Kind) -> list[Item]:
@@ -273,17 +271,15 @@ def test_the_order_of_submissions_makes_no_difference(tmp_path: Path, course_fol
     ]
 
 
-def graded(folder: Path, course: Path, reports: list[Report | None]) -> tuple[ClassFolder, Options]:
+def graded(folder: Path, course: Path, reports: list[Report | None]) -> ClassFolder:
     """Make a class with a student for each report; None is not graded."""
     out = ClassFolder(folder / "out")
-    result = class_of(out, [(f"s{n:02}", EXERCISE, f"x = {n}\n") for n in range(len(reports))], course)
-    options = options_for(out, course)
-    for submission, each in zip(result.handed_in, reports, strict=True):
-        key = options.key_of(submission)
-        assert key is not None
+    class_of(out, [(f"s{n:02}", EXERCISE, f"x = {n}\n") for n in range(len(reports))], course)
+    options_for(out, course)
+    for position, each in enumerate(reports):
         if each is not None:
-            write_entry(out.journal, key, each)
-    return out, options
+            write_entry(out.journal, key_at(out, position), each)
+    return out
 
 
 def reviewed(out: ClassFolder) -> Review:
@@ -300,7 +296,7 @@ def test_open_reports_are_listed_with_a_command(tmp_path: Path, course_folder: P
     )
     broken = report_of(EXERCISE, Outcome.INTERNAL_ERROR, reason="The judge stopped.")
     fine = report(verdict("parity"), exercise=EXERCISE)
-    out, _ = graded(
+    out = graded(
         tmp_path,
         course_folder,
         [
@@ -331,11 +327,9 @@ def test_open_reports_are_listed_with_a_command(tmp_path: Path, course_folder: P
 
 
 def test_failures_and_refusals_are_listed_and_waiting_files_counted(tmp_path: Path, course_folder: Path) -> None:
-    out, options = graded(tmp_path, course_folder, [None, None])
+    out = graded(tmp_path, course_folder, [None, None])
     class_ = out.read_class()
-    key = options.key_of(class_.handed_in[0])
-    assert key is not None
-    write_failures(out, [JobFailure(key, 3, "The judge hung.")])
+    write_failures(out, [JobFailure(key_at(out, 0), 3, "The judge hung.")])
     refused = replace(class_.handed_in[1], student="s09", sha256="", refusal="It is a link; links are not followed.")
     nobody = Unmatched("stray/notes.txt", "It is not a Python file.")
     students = (*class_.students, Student("s09"))
@@ -369,7 +363,7 @@ def timed(ratio: float) -> Report:
 def test_a_time_far_below_the_median_is_listed(
     tmp_path: Path, course_folder: Path, ratios: list[float], students: list[str]
 ) -> None:
-    out, _ = graded(tmp_path, course_folder, [timed(ratio) for ratio in ratios])
+    out = graded(tmp_path, course_folder, [timed(ratio) for ratio in ratios])
     result = of(reviewed(out), Kind.SPEED)
     assert [student for item in result for student in item.students] == students
     assert all("5 times as fast" in item.why for item in result)

@@ -21,6 +21,7 @@ from gpututor.classroom.folder import ClassFolder
 from gpututor.cli.classroom.grade import add_arguments
 from tests.support import ROOT
 from tests.support.class_gradings import written
+from tests.support.class_layouts import hand_in
 from tests.support.tiny_course import RIGHT, WRONG, write_course
 
 SCRIPT = re.findall(
@@ -95,10 +96,7 @@ def folder_of_ray() -> Iterator[Path]:
 @pytest.mark.timeout(600)
 def test_the_script_grades_a_class_on_two_real_nodes(tmp_path: Path) -> None:
     course, out = write_course(tmp_path / "course", exercises=1), tmp_path / "graded"
-    for number in range(STUDENTS):
-        path = tmp_path / "class" / f"student_{number}" / "twice_1_1.py"
-        path.parent.mkdir(parents=True)
-        path.write_text(f"{RIGHT if number % 2 else WRONG}# {number}\n")
+    hand_in(tmp_path / "class", {f"student_{n}": f"{RIGHT if n % 2 else WRONG}# {n}\n" for n in range(STUDENTS)})
     more = ["--course", str(course), "--isolation", "process", "--device", "virtual"]
     python = shlex.quote(sys.executable)
     programs = {

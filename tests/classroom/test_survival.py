@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -31,9 +30,10 @@ from gpututor.grading.report import Outcome
 from gpututor.hardware.inventory import torch_version
 from gpututor.paths import builtin_course
 from gpututor.processes import descendants
+from tests.support import timeouts
 from tests.support.class_gradings import check_graded, grading, output_of, wait_for
 from tests.support.fake_judges import job_of
-from tests.support.tiny_course import write_course
+from tests.support.tiny_course import RIGHT
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -103,17 +103,13 @@ def test_an_interrupted_run_leaves_no_process_and_names_resume(source: Path, tmp
         family = descendants(process.pid)
         process.send_signal(number)
         assert process.wait() == 130
-        deadline = time.monotonic() + 60
-        while any(Path(f"/proc/{pid}").exists() for pid in family) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not [pid for pid in family if Path(f"/proc/{pid}").exists()]
+        timeouts.wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in family))
     assert "--resume" in output_of(folder).read_text()
     assert all(isinstance(entry, Entry) for entry in entries(folder.journal))
 
 
 def test_a_stopped_judge_is_killed_and_another_grades_its_submission(exercise_folder: Path, tmp_path: Path) -> None:
-    text = "def twice(number):\n    return 2 * number\n"
-    jobs = [replace(real_job(exercise_folder, tmp_path, f"{text}# {number}\n"), timeout_s=30.0) for number in range(4)]
+    jobs = [replace(real_job(exercise_folder, tmp_path, f"{RIGHT}# {number}\n"), timeout_s=30.0) for number in range(4)]
     stopped: list[GradingClient] = []
 
     class StopsOnce(GradingClient):
@@ -150,9 +146,8 @@ def test_a_submission_that_stops_every_judge_fails_alone(
     exercise_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judge_process, "SLACK_S", 5.0)
-    text = "def twice(number):\n    return 2 * number\n"
     hostile = real_job(exercise_folder, tmp_path, STOPS_ITS_JUDGE)
-    jobs = [hostile, *(real_job(exercise_folder, tmp_path, f"{text}# {number}\n") for number in range(3))]
+    jobs = [hostile, *(real_job(exercise_folder, tmp_path, f"{RIGHT}# {number}\n") for number in range(3))]
     work = WorkQueue(jobs)
     LocalExecutor(1, RealDevices((), dict), partial(start_judge, "process")).run(work)
     assert work.progress.outcomes == {Outcome.PASSED: 3}
@@ -165,8 +160,3 @@ def real_job(exercise_folder: Path, folder: Path, text: str) -> Job:
     version = exercise_digest(exercise_folder)
     key = replace(job.key, exercise_version=version, gpututor=grader_version(), torch=torch_version())
     return replace(job, key=key, exercise_folder=str(exercise_folder))
-
-
-@pytest.fixture
-def exercise_folder(tmp_path: Path) -> Path:
-    return write_course(tmp_path / "course", exercises=1) / "01_lesson_1" / "01_twice_1_1"

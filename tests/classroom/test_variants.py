@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from gpututor.course.loader import load_course, load_exercise
 from gpututor.course.model import Course
 from gpututor.errors import CourseError
 from tests.support.classes import reports_of
-from tests.support.tiny_course import write_course
+from tests.support.tiny_course import append, write_course, write_files
 
 VARIANT = '\n[[variant]]\nname = "factor"\nvalues = ["2", "3", "5"]\n'
 STUDENTS = ("kim", "lee", "moe", "nia", "oda", "pia")
@@ -43,12 +44,10 @@ def course(tmp_path: Path) -> Course:
     exercise = next(folder.glob("*/02_*"))
     manifest = (exercise / "exercise.toml").read_text().replace('"twice"', '"times"')
     (exercise / "exercise.toml").write_text(manifest + VARIANT)
-    for name, text in FILES.items():
-        (exercise / name).write_text(text)
+    write_files(exercise, FILES)
     for wrong in (exercise / "wrong").glob("*.py"):
         wrong.write_text(wrong.read_text().replace("twice", "times"))
-    with (folder / "course.toml").open("a") as stream:
-        stream.write('variant_seed = "autumn"\n')
+    append(folder / "course.toml", 'variant_seed = "autumn"\n')
     return load_course(folder)
 
 
@@ -87,8 +86,7 @@ def test_without_a_student_the_first_values_count(course: Course) -> None:
 )
 def test_a_mistake_in_variants_names_its_key(course: Course, text: str, problem: str) -> None:
     folder = course.exercises[1].folder
-    with (folder / "exercise.toml").open("a") as stream:
-        stream.write(text)
+    append(folder / "exercise.toml", text)
     with pytest.raises(CourseError) as raised:
         load_exercise(folder)
     assert problem in raised.value.title
@@ -180,8 +178,7 @@ def test_gradescopes_autograder_grades_with_the_students_values(course: Course, 
     assert main([*words[:2], "1.1", *words[3:], "--roster", str(roster)]) == 2
     assert not image.exists()
     assert main([*words, "--roster", str(roster)]) == 0
-    with zipfile.ZipFile(image) as archive:
-        archive.extractall(root / "source")
+    shutil.unpack_archive(image, root / "source")
     # Extensions are in the metadata.
     assert (root / "source" / "roster.csv").read_text().startswith("id,name,email\nkim,,kim@example.org\n")
     values = {name: dict(values_of(course.exercises[1], name, course.seed))["factor"] for name in STUDENTS}
@@ -206,8 +203,7 @@ def test_gradescopes_autograder_grades_with_the_students_values(course: Course, 
 def test_verify_finds_a_variant_without_a_place(course: Course) -> None:
     folder = course.exercises[1].folder
     assert not [problem for problem in exercise_problems(load_exercise(folder), course) if "variant" in problem.key]
-    with (folder / "exercise.toml").open("a") as stream:
-        stream.write('[[variant]]\nname = "size"\nvalues = ["1", "2"]\n')
+    append(folder / "exercise.toml", '[[variant]]\nname = "size"\nvalues = ["1", "2"]\n')
     (problem,) = (each for each in exercise_problems(load_exercise(folder), course) if "variant" in each.key)
     assert problem.key == "variant[1].name"
 

@@ -18,9 +18,8 @@ from tests.support.tiny_course import RIGHT
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def settings() -> Path:
     """Path of the settings, which do not exist yet."""
-    monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path / "home"))
     paths.settings_file().parent.mkdir(parents=True)
     return paths.settings_file()
 

@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.support.gradings import wait_for
+from tests.support.timeouts import wait_for
 
 ADDRESS = re.compile(r"(http://127\.0\.0\.1:(\d+))/([\w-]{32})/")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -26,7 +26,7 @@ from gpututor.progress.store import ProgressStore
 from tests.support.classes import report_of
 from tests.support.command_line import Call, Terminal
 from tests.support.reports import report
-from tests.support.tiny_course import FILES, RIGHT
+from tests.support.tiny_course import FILES, RIGHT, append
 
 
 def record(key: str, *outcomes: Outcome) -> None:
@@ -115,8 +115,8 @@ def test_list_reports_a_broken_manifest_and_json_has_course_and_problems(gpututo
 
 
 def test_list_shows_one_learning_path(gpututor: Call, course_folder: Path) -> None:
-    with (course_folder / "course.toml").open("a") as manifest:
-        manifest.write('[[path]]\nname = "core"\ntitle = "core path"\nexercises = ["twice_2_1"]\n')
+    path = '[[path]]\nname = "core"\ntitle = "core path"\nexercises = ["twice_2_1"]\n'
+    append(course_folder / "course.toml", path)
     record("lesson_2/twice_2_1", Outcome.PASSED)
     said = gpututor("list", "--path", "core")
     assert (said.code, said.err) == (0, "")
@@ -266,19 +266,8 @@ def test_doctor_finds_nothing_wrong_here(gpututor: Call) -> None:
     gpututor("hint", "1.1")
     said = gpututor("doctor")
     assert said.code == 0, said.out
-    for about in (
-        "gpututor",
-        "Python",
-        "torch",
-        "device",
-        "PyTorch",
-        "isolation",
-        "course",
-        "workspace",
-        "progress",
-        "cache",
-    ):
-        assert f"  {about:<12}  " in said.out
+    abouts = ["gpututor", "Python", "torch", "device", "PyTorch", "isolation", "course", "workspace"]
+    assert all(f"  {about:<12}  " in said.out for about in (*abouts, "progress", "cache"))
 
 
 def test_doctor_ends_with_1_if_something_is_wrong(gpututor: Call, course_folder: Path) -> None:

@@ -11,8 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,15 +26,8 @@ from gpututor.errors import GradingError
 from gpututor.progress.store import ProgressStore
 from tests.support.command_line import on_a_terminal, read_to_end, read_until
 from tests.support.scripted_client import ScriptedClient
-from tests.support.timeouts import PATIENCE_S
+from tests.support.timeouts import PATIENCE_S, wait_for
 from tests.support.tiny_course import RIGHT, WRONG
-
-
-def until(holds: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + patience_s
-    while not holds():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.01)
 
 
 @dataclass
@@ -59,7 +51,7 @@ class Session:
         return self.output.getvalue()
 
     def until_printed(self, text: str, times: int = 1) -> None:
-        until(lambda: self.printed().count(text) >= times, f"{text!r} in\n{self.printed()}")
+        wait_for(lambda: self.printed().count(text) >= times, what=f"{text!r} in\n{self.printed()}")
 
 
 @pytest.fixture
@@ -97,7 +89,7 @@ def test_each_save_is_graded_and_recorded(session: Session) -> None:
     assert "      got       a result on cpu\n" in session.printed(), "as `grade` says it"
     session.file.write_text(RIGHT)
     session.until_printed("✓ Passed")
-    until(lambda: attempts() == ["failed", "passed"], "the attempts")
+    wait_for(lambda: attempts() == ["failed", "passed"], what="the attempts")
     assert all(request.recording_folder for request in session.client.requests), "as `grade` records it"
     session.until_printed("Next, with n and Enter: 1.2 Twice 2.")
     assert [request.submission for request in session.client.requests][1:] == [RIGHT]
@@ -116,7 +108,7 @@ def test_typed_letters_are_obeyed(session: Session) -> None:
     session.type("n\n")
     session.until_printed("This is the last exercise of the course.")
     session.type("q\n")
-    until(lambda: session.codes == [0], "the end")
+    wait_for(lambda: session.codes == [0], what="the end")
     with contextlib.closing(ProgressStore(paths.progress_file("tiny"))) as store:
         assert (store.hints_used("lesson_1/twice_1_1"), store.exercise_opened_last()) == (1, "lesson_2/twice_2_2")
         assert store.current_exercise() is None
@@ -126,12 +118,12 @@ def test_a_newer_save_stops_the_running_grading(session: Session) -> None:
     session.until_printed("✗ Failed")
     session.client.holds = True
     session.file.write_text(WRONG)
-    until(lambda: len(session.client.requests) == 2, "the second run")
+    wait_for(lambda: len(session.client.requests) == 2, what="the second run")
     session.client.holds = False
     session.file.write_text(RIGHT)
     session.until_printed("✓ Passed")
     assert "  stopped\n" in session.printed()
-    until(lambda: attempts() == ["failed", "passed"], "the attempts: what was stopped is none")
+    wait_for(lambda: attempts() == ["failed", "passed"], what="the attempts: what was stopped is none")
 
 
 def test_many_saves_at_once_are_graded_once(session: Session) -> None:

@@ -276,11 +276,7 @@ def listener(path: Path) -> None:
     shutil.move(short, path)
 
 
-def pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-SPECIAL: list[Callable[[Path], None]] = [loop, unreadable, link_to_a_device, listener, pipe]
+SPECIAL: list[Callable[[Path], None]] = [loop, unreadable, link_to_a_device, listener, os.mkfifo]
 
 
 @pytest.mark.parametrize("make", [loop, unreadable])

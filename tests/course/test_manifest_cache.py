@@ -13,7 +13,7 @@ import pytest
 from gpututor.course import manifest_cache
 from gpututor.course.loader import load_course
 from gpututor.paths import manifest_cache_file
-from tests.support.tiny_course import write_course
+from tests.support.tiny_course import append, write_course
 
 
 @pytest.fixture
@@ -79,8 +79,7 @@ def test_a_course_loads_without_a_folder_for_the_cache(folder: Path, home: Path)
 
 
 def test_a_manifest_with_a_date_is_not_cached_and_is_reported_each_time(folder: Path, parsed: list[str]) -> None:
-    with (folder / "course.toml").open("a") as stream:
-        stream.write("since = 2026-03-01\n")
+    append(folder / "course.toml", "since = 2026-03-01\n")
     for _ in range(2):
         (problem,) = load_course(folder).problems
         assert problem.title == f"{folder / 'course.toml'}: since: unknown key"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,11 +13,11 @@ import pytest
 import gpututor.checks
 from gpututor.checks import Check
 from gpututor.cli.main import main
-from gpututor.grading.client import GradingClient
-from gpututor.grading.events import GradeRequest, GradingFinished
+from gpututor.grading.client import QUICKEST, GradingClient
 from gpututor.grading.report import Outcome
 from tests.support import ROOT
-from tests.support.tiny_course import write_course
+from tests.support.gradings import failure, grade_in
+from tests.support.tiny_course import write_course, write_files
 
 GUIDE = ROOT / "docs" / "authors"
 CHECK_PAGES = sorted((GUIDE / "checks").glob("*.md"))
@@ -77,24 +77,16 @@ def test_the_example_passes_its_solution_and_fails_its_wrong_one(
     manifest.write_text(manifest.read_text().replace('entry = "twice"', 'entry = "clipped"\ncases = 3'))
     files = dict(PYTHON_FILE.findall(OWN_CHECKS.read_text(encoding="utf-8")))
     assert files.keys() == {"given.py", "checks.py", "solution.py", "wrong/not_clipped.py"}
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    write_files(folder, files)
 
-    client = GradingClient(workers="fork server" if sys.platform == "linux" else "spare")
-    reports = {}
-    try:
-        for name in ("solution.py", "wrong/not_clipped.py"):
-            *_, end = client.grade(GradeRequest(str(folder), files[name], "01_clipped.py", "virtual", seed=1))
-            assert isinstance(end, GradingFinished)
-            reports[name] = end.report
-    finally:
-        client.close()
+    names = ("solution.py", "wrong/not_clipped.py")
+    with contextlib.closing(GradingClient(workers=QUICKEST)) as client:
+        right, wrong = (grade_in(client, folder, files[name], device="virtual", seed=1) for name in names)
 
-    assert reports["solution.py"].outcome is Outcome.PASSED, reports["solution.py"].reason
-    failure = reports["wrong/not_clipped.py"].first_failure
-    assert failure is not None
+    assert right.outcome is Outcome.PASSED, right.reason
+    check, _, line = failure(wrong)
     last_line = files["wrong/not_clipped.py"].count("\n")
-    assert (failure.check, failure.line) == ("clipped", last_line)
+    assert (check, line) == ("clipped", last_line)
 
 
 STEPS = ROOT / "docs" / "authors" / "step-by-step.md"

@@ -18,8 +18,9 @@ from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradeRequest, GradingCancelled
 from gpututor.grading.report import Outcome
 from gpututor.processes import descendants
-from tests.support.gradings import gone, grade_in, time_limit, wait_for
+from tests.support.gradings import gone, grade_in, judge_of, time_limit
 from tests.support.parameters import mostly_long
+from tests.support.timeouts import wait_for
 from tests.support.tiny_course import RIGHT
 
 ISOLATIONS = (pytest.param("process", marks=pytest.mark.long), pytest.param("bubblewrap", marks=pytest.mark.isolation))
@@ -138,16 +139,14 @@ def test_a_killed_judge_takes_its_workers_along_and_is_replaced(exercise_folder:
     with contextlib.closing(GradingClient()) as client:
         events = client.grade(GradeRequest(str(exercise_folder), ENDLESS, "a.py"))
         next(events)
-        assert client._judge is not None
-        workers = descendants(client._judge.pid)
+        workers = descendants(judge_of(client))
         assert workers
-        os.kill(client._judge.pid, signal.SIGKILL)
+        os.kill(judge_of(client), signal.SIGKILL)
         wait_for(lambda: all(gone(worker) for worker in workers))
         client.cancel()
         assert isinstance(list(events)[-1], GradingCancelled)
         assert grade_in(client, exercise_folder, RIGHT).outcome is Outcome.PASSED
-        assert client._judge is not None
-        judge = client._judge.pid
+        judge = judge_of(client)
         family = [judge, *descendants(judge)]
         assert len(family) >= 2
     wait_for(lambda: all(gone(pid) for pid in family))
@@ -160,8 +159,7 @@ def test_a_judge_that_ignores_the_cancel_is_killed(exercise_folder: Path) -> Non
     with contextlib.closing(GradingClient()) as client:
         events = client.grade(GradeRequest(str(exercise_folder), ENDLESS, "a.py"))
         next(events)
-        assert client._judge is not None
-        pid = client._judge.pid
+        pid = judge_of(client)
         os.kill(pid, signal.SIGSTOP)
         client.cancel()
         assert isinstance(list(events)[-1], GradingCancelled)

@@ -25,6 +25,7 @@ from gpututor.grading.report import Report
 from gpututor.processes import descendants
 from tests.hostile.members import Member
 from tests.hostile.tiny_course import lay_out
+from tests.support.gradings import judge_of
 
 HANGS_AFTER_S = 240.0
 """Seconds after which a grading hung the judge: the limits of all exercises are far shorter, even on a busy machine."""
@@ -98,9 +99,7 @@ class Ground:
 
     def judge(self, isolation: str) -> int:
         """Return the process id of that judge."""
-        process = self._clients[isolation]._judge
-        assert process is not None
-        return process.pid
+        return judge_of(self._clients[isolation])
 
     def outlived(self, isolation: str) -> list[str]:
         """Return what an ended grading left behind: processes, scratch folders, listeners, shared memory."""

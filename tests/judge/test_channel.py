@@ -16,7 +16,8 @@ import pytest
 from gpututor.judge.channel import Channel, DeadlinePassed, WorkerSession
 from gpututor.protocol.frames import EndOfFrames, Frame, FrameError, read_frame, write_frame
 from gpututor.protocol.messages import SMALL, TICKET
-from tests.support.gradings import wait_for
+from tests.support.threads import started
+from tests.support.timeouts import wait_for
 
 Behavior = Callable[[BinaryIO, Frame], object]
 ANSWER = {"event": "returned"}
@@ -42,9 +43,7 @@ class Peer:
             for behavior in behaviors:
                 behavior(self.stream, request)
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        self._threads.append(thread)
+        self._threads.append(started(serve))
         return self.session.ask({"op": "call"})
 
     def hang_up(self, *_: object) -> None:
@@ -59,9 +58,8 @@ class Peer:
         os.close(self._printing)
 
 
-def test_the_newest_line_is_reported_while_the_judge_waits() -> None:
+def test_the_newest_line_is_reported_while_the_judge_waits(peer: Peer) -> None:
     newest: list[str] = []
-    peer = Peer()
     peer.channel.look = lambda: None
     peer.channel.on_output = newest.append
 
@@ -72,7 +70,6 @@ def test_the_newest_line_is_reported_while_the_judge_waits() -> None:
     peer.ask(prints, answers())
     peer.channel.begin(time.monotonic() + 5, 1 << 10)
     peer.ask(lambda *_: os.write(peer._printing, b"of another run"), lambda *_: time.sleep(0.6), answers())
-    peer.end()
     assert newest == ["epoch �2"]
 
 

@@ -22,6 +22,7 @@ from gpututor.judge.grader import placement_of
 from gpututor.protocol.messages import MachineSpec
 from gpututor.trace.columns import Trace
 from tests.support.nvidia_drivers import SimulatedDriver, install_driver
+from tests.support.threads import started
 
 SOON_S = 10.0
 
@@ -43,8 +44,7 @@ def entered_in_thread(
             is_in.set()
             out.wait(SOON_S)
 
-    thread = threading.Thread(target=enter)
-    thread.start()
+    thread = started(enter)
     try:
         yield is_in, out
     finally:
@@ -102,12 +102,7 @@ def test_locks_on_several_devices_do_not_deadlock(tmp_path: Path) -> None:
             with alone(locks(tmp_path, *names)):
                 done[number] += 1
 
-    threads = [
-        threading.Thread(target=take, args=(0, "cuda:0", "cuda:1"), daemon=True),
-        threading.Thread(target=take, args=(1, "cuda:1", "cuda:0"), daemon=True),
-    ]
-    for thread in threads:
-        thread.start()
+    threads = [started(take, 0, "cuda:0", "cuda:1"), started(take, 1, "cuda:1", "cuda:0")]
     for thread in threads:
         thread.join(SOON_S)
     assert done == [20, 20]

@@ -15,14 +15,13 @@ from gpututor.judge.responses import rank_fields, read_ranks
 from gpututor.protocol.frames import Frame, FrameError
 from gpututor.protocol.messages import Sizes
 from tests.support.gradings import Grade, failure
-from tests.support.rank_exercise import CHECKS, GIVEN, MANIFEST, RIGHT
+from tests.support.rank_exercise import CHECKS, FILES, GIVEN, MANIFEST, RIGHT
+from tests.support.tiny_course import write_files
 
 
 @pytest.fixture(autouse=True)
 def ranks(exercise_folder: Path) -> None:
-    (exercise_folder / "exercise.toml").write_text(MANIFEST)
-    (exercise_folder / "given.py").write_text(GIVEN)
-    (exercise_folder / "checks.py").write_text(CHECKS)
+    write_files(exercise_folder, FILES)
 
 
 def failed(report: Report) -> tuple[Outcome, str, str]:
@@ -118,9 +117,8 @@ def test_a_hanging_rank_is_named_with_its_line(grade: Grade, exercise_folder: Pa
 @pytest.mark.long
 def test_drawing_inputs_does_not_count_as_the_ranks_time(grade: Grade, exercise_folder: Path) -> None:
     (exercise_folder / "exercise.toml").write_text(MANIFEST.replace("wall_s = 40", "wall_s = 16"))
-    (exercise_folder / "given.py").write_text(GIVEN.replace("    return {", "    time.sleep(9)\n    return {", 1))
-    with (exercise_folder / "given.py").open("a") as given:
-        given.write("\n\nimport time\n")
+    slow = GIVEN.replace("    return {", "    time.sleep(9)\n    return {", 1)
+    (exercise_folder / "given.py").write_text(f"import time\n\n{slow}")
     assert grade(RIGHT).outcome is Outcome.PASSED
 
 

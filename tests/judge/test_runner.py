@@ -21,6 +21,7 @@ from gpututor.protocol.frames import EndOfFrames
 from gpututor.trace.columns import Trace
 from tests.support.check_runs import GPU
 from tests.support.gradings import Grade, failure, observed
+from tests.support.tiny_course import write_files
 
 MANIFEST = """\
 title = "A program"
@@ -95,8 +96,7 @@ QUICK = SLOW.replace(
 def grade_script(grade: Grade, exercise_folder: Path) -> Grade:
     """Make the exercise that of a script, and return its `grade`."""
     texts = {"exercise.toml": MANIFEST, "given.py": GIVEN, "checks.py": SCRIPT_CHECKS, "baseline.py": SLOW}
-    for name, text in {**texts, "solution.py": QUICK}.items():
-        (exercise_folder / name).write_text(text)
+    write_files(exercise_folder, {**texts, "solution.py": QUICK})
     return grade
 
 

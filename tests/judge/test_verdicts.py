@@ -25,7 +25,7 @@ from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from tests.support.check_runs import GPU, NO_GPU, SOURCE
 from tests.support.gradings import Grade, failure, grade_in
-from tests.support.tiny_course import RIGHT
+from tests.support.tiny_course import RIGHT, append, write_files
 
 PASSED, FAILED, HELD, NOT_RUN = Status.PASSED, Status.FAILED, Status.HELD_BACK, Status.NOT_RUN
 REVIEW, SLOW = Status.NEEDS_REVIEW, Status.TOO_SLOW
@@ -101,8 +101,7 @@ TWO_SCENARIOS = '\n[[scenario]]\nname = "one GPU"\ngpus = 1\n\n[[scenario]]\nnam
 
 def test_zeros_that_are_right_in_one_scenario_earn_nothing(grade: Grade, exercise_folder: Path) -> None:
     (exercise_folder / "checks.py").write_text(SCENARIO_CHECKS)
-    with (exercise_folder / "exercise.toml").open("a") as manifest:
-        manifest.write(TWO_SCENARIOS)
+    append(exercise_folder / "exercise.toml", TWO_SCENARIOS)
     report = grade("def twice(number):\n    return 0\n", device="virtual")
     statuses = [(verdict.scenario, verdict.status) for verdict in report.verdicts if verdict.of]
     assert statuses == [
@@ -163,9 +162,7 @@ def twice(model, optimiser, x):
 
 @pytest.fixture
 def training(exercise_folder: Path) -> None:
-    (exercise_folder / "given.py").write_text(STEP_GIVEN)
-    (exercise_folder / "checks.py").write_text(STEP_CHECKS)
-    (exercise_folder / "solution.py").write_text(STEP)
+    write_files(exercise_folder, {"given.py": STEP_GIVEN, "checks.py": STEP_CHECKS, "solution.py": STEP})
 
 
 @pytest.mark.usefixtures("training")
@@ -189,8 +186,7 @@ def test_the_state_of_arguments_after_the_call_is_graded(grade: Grade, submissio
 
 @pytest.mark.usefixtures("training")
 def test_arguments_that_grow_too_large_fail(grade: Grade, exercise_folder: Path) -> None:
-    with (exercise_folder / "exercise.toml").open("a") as manifest:
-        manifest.write("[limits]\nresult_mib = 1\n")
+    append(exercise_folder / "exercise.toml", "[limits]\nresult_mib = 1\n")
     report = grade(f"{STEP}    model.register_buffer('huge', x.new_zeros(1 << 20))\n")
     assert (report.outcome, failure(report)[0]) == (Outcome.FAILED, "runs")
 
@@ -254,8 +250,7 @@ def test_right_code_passes_and_its_twin_fails_at_its_line(
     assert name is not None
     checks = check.removeprefix("unmodified, ")  # it is added to every exercise
     texts = {"given.py": GIVEN, "checks.py": f"from gpututor.checks import *\n\nchecks = [{checks}]\n"}
-    for file, text in {**texts, "baseline.py": RIGHT}.items():
-        (exercise_folder / file).write_text(text)
+    write_files(exercise_folder, {**texts, "baseline.py": RIGHT})
     passed = grade(right)
     assert passed.outcome is Outcome.PASSED, passed
     assert (name[0] in {verdict.check for verdict in passed.verdicts}) is (checks == check)
@@ -385,14 +380,8 @@ CHAIN_IN_NUMPY = (
 
 
 def test_sixty_products_in_numpy_fail_for_their_speed(grade: Grade, exercise_folder: Path) -> None:
-    texts = {
-        "given.py": GIVEN,
-        "checks.py": CHAIN_CHECKS,
-        "baseline.py": CHAIN_ON_DEVICE,
-        "solution.py": CHAIN_ON_DEVICE,
-    }
-    for name, text in texts.items():
-        (exercise_folder / name).write_text(text)
+    write_files(exercise_folder, {"given.py": GIVEN, "checks.py": CHAIN_CHECKS})
+    write_files(exercise_folder, dict.fromkeys(("baseline.py", "solution.py"), CHAIN_ON_DEVICE))
     cheat, honest = (grade(source, device="virtual") for source in (CHAIN_IN_NUMPY, CHAIN_ON_DEVICE))
     assert honest.outcome is Outcome.PASSED, honest.verdicts
     assert (cheat.outcome, failure(cheat)[0]) == (Outcome.FAILED, "speed")

@@ -7,7 +7,6 @@ import json
 import sqlite3
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from gpututor.progress import store as store_module
 from gpututor.progress.store import Attempt, ExerciseProgress, ProgressStore, read_record
 from tests.support import ROOT
 from tests.support.reports import report
+from tests.support.threads import started
 
 WRITER = """
 import sys
@@ -200,10 +200,7 @@ def test_an_unusable_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_threads_can_share_a_store(store: ProgressStore) -> None:
-    threads = [threading.Thread(target=lambda: [store.record(report("a/b")) for _ in range(25)]) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    for thread in [started(lambda: [store.record(report("a/b")) for _ in range(25)]) for _ in range(4)]:
         thread.join()
     assert store.summary() == {"a/b": ExerciseProgress(attempts=100)}
 

@@ -1,4 +1,4 @@
-"""Sizes of modules, and no generated files among the exercises."""
+"""Sizes of modules, no generated files among the exercises, and tests in folders that mirror the package's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import re
 
 import grimp
+import pytest
 
 from gpututor.cli.main import VERBS
 from tests.support import ROOT
@@ -41,3 +42,26 @@ def test_a_short_module_is_an_entry_point_a_contract_or_shared() -> None:
 def test_exercises_contain_no_generated_files() -> None:
     files = [path for path in (ROOT / "exercises").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert [path for path in files if path.suffix not in SOURCES] == []
+
+
+OTHERS = {"docs", "exercises", "fidelity", "hostile", "packaging", "rules", "support", "tools"}
+"""Folders of tests without a package of the same name."""
+IMPORT_OF_A_TEST = re.compile(r"^(?:from|import) tests\.[\w.]*\btest_\w+|^from tests[\w.]* import test_", re.MULTILINE)
+
+
+def test_no_test_file_imports_another() -> None:
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    assert [str(file) for file in files if IMPORT_OF_A_TEST.search(file.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize(
+    "line", ["from tests.app.test_path import run", "import tests.test_files", "from tests.app import test_path"]
+)
+def test_an_import_of_a_test_file_is_noticed(line: str) -> None:
+    assert IMPORT_OF_A_TEST.search(line)
+
+
+def test_folders_mirror_the_package() -> None:
+    folders = {path.name for path in (ROOT / "tests").iterdir() if (path / "__init__.py").exists()}
+    packages = {path.stem for path in (ROOT / "gpututor").iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert folders - OTHERS <= packages

@@ -1,10 +1,13 @@
-"""The front end never imports torch; a plain verb never imports Textual. Examined in fresh processes."""
+"""Imports: none of torch in the front end, none of Textual for a plain verb, and no cycle of modules."""
 
 from __future__ import annotations
 
+import graphlib
 import subprocess
 import sys
+from collections.abc import Mapping
 
+import grimp
 import pytest
 
 TORCH_FREE = [
@@ -53,3 +56,25 @@ def test_torch_and_outside_the_app_textual_are_not_imported_by(module: str) -> N
 @pytest.mark.parametrize("module", ["gpututor.devices.virtual.session", "gpututor.worker.submission"])
 def test_neither_textual_nor_the_judge_is_imported_by(module: str) -> None:
     assert not modules_after(f"import {module}") & {"textual", "gpututor.judge", "gpututor.checks"}
+
+
+def cycle(imports: Mapping[str, set[str]]) -> list[str]:
+    """Return the modules of an import cycle; none if there is no cycle."""
+    try:
+        graphlib.TopologicalSorter(imports).prepare()
+    except graphlib.CycleError as error:
+        modules: list[str] = error.args[1]
+        return modules
+    return []
+
+
+def test_a_cycle_is_noticed() -> None:
+    imports = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set()}
+    assert set(cycle(imports)) == {"a", "b", "c"}
+    assert cycle({**imports, "c": {"d"}}) == []
+
+
+def test_no_module_is_in_an_import_cycle() -> None:
+    """Late imports and those for types count."""
+    graph = grimp.build_graph("gpututor", cache_dir=None)
+    assert cycle({module: graph.find_modules_directly_imported_by(module) for module in graph.modules}) == []

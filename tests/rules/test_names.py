@@ -1,14 +1,26 @@
-"""Names say what a thing is: `one`, `found` and `told` fit everything; `lending` and `meetings` are riddles."""
+"""Names say what a thing is, and docstrings start with a verb or a noun phrase: see docs/dev/style.md."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
 
+from tests.hostile.members import FOLDER, KINDS
 from tests.support import ROOT
-from tests.support.sources import python_files
 
+TREES = ("benchmarks", "docs", "exercises", "gpututor", "tests", "tools")
 EMPTY = {"face", "found", "lending", "meetings", "one", "sealed", "standing", "told"}
+"""Names that fit everything, and riddles."""
+
+
+def python_files() -> list[Path]:
+    """Return all Python files, except hostile submissions and their course."""
+    submissions = {FOLDER / name for name in (*KINDS, "course")}
+    files = chain.from_iterable((ROOT / name).rglob("*.py") for name in TREES)
+    return sorted(path for path in files if submissions.isdisjoint(path.parents))
 
 
 def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -25,16 +37,12 @@ def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
-def uncapitalized(name: str) -> str:
-    return name[:1].lower() + name[1:]
-
-
 def test_no_name_is_empty() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
         for path in python_files()
         for line, name in names(ast.parse(path.read_text(encoding="utf-8")))
-        if uncapitalized(name.strip("_")) in EMPTY
+        if name.strip("_") in (*EMPTY, *map(str.capitalize, EMPTY))
     ]
     assert wrong == []
 
@@ -56,3 +64,27 @@ def test_every_kind_of_name_is_examined() -> None:
         (4, "told"),
         (5, "told"),
     ]
+
+
+FORBIDDEN = re.compile(r"(What|Whether|Which|How|Where|Those|Of|For|As|By|One|Its|See|Such)\b")
+TITLES = re.compile(r"(Where is everything|One thousand norms|One big copy): ")
+"""Exercises' titles, with which their files begin."""
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each string statement: docstrings of modules, classes, functions and fields."""
+    for node in ast.walk(tree):
+        for statement in getattr(node, "body", None) or () if not isinstance(node, ast.Lambda | ast.IfExp) else ():
+            match statement:
+                case ast.Expr(ast.Constant(str() as text)):
+                    yield statement.lineno, text.strip()
+
+
+def test_no_docstring_starts_with_a_question_word_or_a_preposition() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {text[:60]}"
+        for path in python_files()
+        for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        if FORBIDDEN.match(text) and not TITLES.match(text)
+    ]
+    assert wrong == []

@@ -7,11 +7,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 from unittest import mock
 
 from textual import events
 from textual.app import App
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from gpututor.app.app import GpututorApp
 from gpututor.app.editor.editor import Editor
@@ -25,6 +27,8 @@ from gpututor.progress.store import ProgressStore
 from tests.support.screens import screen_text
 from tests.support.scripted_client import ScriptedClient
 from tests.support.timeouts import PATIENCE_S
+
+AnyScreen = TypeVar("AnyScreen", bound=Screen[Any])
 
 
 async def until(
@@ -45,6 +49,14 @@ async def until_shown(pilot: Pilot[None], text: str) -> None:
         return " ".join(text.split()) in " ".join(screen_text(pilot.app).replace("│", " ").split())
 
     await until(pilot, shown, f"for {text!r}")
+
+
+async def until_on(pilot: Pilot[None], kind: type[AnyScreen]) -> AnyScreen:
+    """Wait until a screen of a class is in front, and return it."""
+    await until(pilot, lambda: isinstance(pilot.app.screen, kind), f"for {kind.__name__}")
+    screen = pilot.app.screen
+    assert isinstance(screen, kind)
+    return screen
 
 
 @dataclass

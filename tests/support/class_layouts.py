@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from gpututor.classroom.submissions import Class
@@ -22,6 +23,21 @@ def zipped(files: Mapping[Any, Content]) -> bytes:
         for name, content in files.items():
             archive.writestr(name, content)
     return stream.getvalue()
+
+
+def lay_out(folder: Path, files: Mapping[str, Content]) -> Path:
+    """Write files below a folder, which may be there already; return the folder."""
+    folder.mkdir(exist_ok=True)
+    for path, content in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
+
+
+def hand_in(folder: Path, texts: Mapping[str, str]) -> Path:
+    """Write each student's solution of the first exercise of a tiny course; return the folder."""
+    return lay_out(folder, {f"{student}/twice_1_1.py": text for student, text in texts.items()})
 
 
 def facts(class_: Class) -> list[tuple[str, str]]:

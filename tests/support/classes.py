@@ -97,6 +97,13 @@ def graded_class(folder: ClassFolder, files: Iterable[tuple[str, str, str, Repor
     return class_
 
 
+def key_at(folder: ClassFolder, position: int) -> GradingKey:
+    """Return the key of a submission that is not refused."""
+    key = Options.read(folder).key_of(folder.read_class().handed_in[position])
+    assert key is not None
+    return key
+
+
 def reports_of(folder: ClassFolder) -> Iterator[tuple[Submission, GradingKey | None, Report | None]]:
     """Yield each submission with its key and its report in the journal."""
     options = Options.read(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from gpututor.judge.runner import Observation, RunPlan, Submission, run_submissi
 from gpututor.judge.workers import Worker
 from gpututor.trace.columns import Trace
 from gpututor.trace.serialization import trace_to_json
+from tests.support.tiny_course import append
 
 Grade = Callable[..., Report]
 
@@ -40,8 +40,13 @@ def grade_in(client: GradingClient, folder: Path, submission: str, **options: ob
 
 
 def time_limit(folder: Path, seconds: float) -> None:
-    with (folder / "exercise.toml").open("a") as manifest:
-        manifest.write(f"[limits]\nwall_s = {seconds}\n")
+    append(folder / "exercise.toml", f"[limits]\nwall_s = {seconds}\n")
+
+
+def judge_of(client: GradingClient) -> int:
+    """Return the process id of a client's judge."""
+    assert client._judge is not None
+    return client._judge.pid
 
 
 def gone(pid: int) -> bool:
@@ -49,14 +54,6 @@ def gone(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     return True
-
-
-def wait_for(condition: object, seconds: float = 60.0) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition stayed false"
-        time.sleep(0.005)
 
 
 QUIET_FORKS = (

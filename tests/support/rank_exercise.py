@@ -49,6 +49,8 @@ def reference(x):
 checks = [structure(reference), parity(reference), processes({"allreduce": (1, None)}, same=("",))]
 """
 
+FILES = {"exercise.toml": MANIFEST, "given.py": GIVEN, "checks.py": CHECKS}
+
 
 RIGHT = """\
 import torch

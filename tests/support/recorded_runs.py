@@ -11,7 +11,7 @@ from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from tests.support.apps import AppEnv, main_screen, run_checks, until
+from tests.support.apps import AppEnv, main_screen, run_checks, until, until_on
 from tests.support.recordings import GPU, make_recording, small_trace
 from tests.support.scripted_client import ScriptedClient, report, verdict
 
@@ -108,9 +108,7 @@ async def run(pilot: Pilot[None], env: AppEnv, source: str = SOURCE) -> None:
 async def open_device(pilot: Pilot[None], key: str = "d") -> DeviceScreen:
     """Open the device screen, and wait until it shows the recording."""
     await pilot.press(key)
-    await until(pilot, lambda: isinstance(pilot.app.screen, DeviceScreen), "for the screen")
-    screen = pilot.app.screen
-    assert isinstance(screen, DeviceScreen)
+    screen = await until_on(pilot, DeviceScreen)
     await until(pilot, lambda: is_read(screen), "for the tab")
     await pilot.pause()
     return screen

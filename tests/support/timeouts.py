@@ -1,13 +1,21 @@
-"""A time limit for tests that could hang."""
+"""Time limits for tests that wait or could hang."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 PATIENCE_S = 60.0
 """Seconds until a test gives up waiting."""
+
+
+def wait_for(condition: Callable[[], object], seconds: float = PATIENCE_S, what: str = "the condition") -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.005)
 
 
 @contextlib.contextmanager

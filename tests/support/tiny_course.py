@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 RIGHT = "def twice(number):\n    return 2 * number\n"
@@ -58,6 +59,16 @@ def write_exercise(lesson: Path, number: int, slug: str) -> Path:
     exercise = lesson / f"{number:02d}_{slug}"
     (exercise / "wrong").mkdir(parents=True)
     (exercise / "exercise.toml").write_text(EXERCISE.format(number=number))
-    for name, text in FILES.items():
-        (exercise / name).write_text(text)
+    write_files(exercise, FILES)
     return exercise
+
+
+def write_files(folder: Path, texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+
+
+def append(path: Path, text: str) -> None:
+    """Write `text` at the end of a file."""
+    with path.open("a") as file:
+        file.write(text)

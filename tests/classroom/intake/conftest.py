@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from gpututor.classroom.intake import read_class
 from gpututor.classroom.submissions import Class
 from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.hardware.scenario import Scenario
-from tests.support.class_layouts import Content, Reader
+from tests.support.class_layouts import Reader, lay_out
 
 
 @pytest.fixture(scope="session")
@@ -62,16 +62,7 @@ def reading(course: Course, kept: ClassFolder) -> Reader:
 
 
 @pytest.fixture
-def laid_out(tmp_path: Path) -> Callable[[Mapping[str, Content]], Path]:
+def laid_out(tmp_path: Path) -> Callable[..., Path]:
     """Make a folder with these files."""
 
-    def do(files: Mapping[str, Content], name: str = "class") -> Path:
-        folder = tmp_path / name
-        folder.mkdir(exist_ok=True)
-        for path, content in files.items():
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content.encode() if isinstance(content, str) else content)
-        return folder
-
-    return do
+    return lambda files, name="class": lay_out(tmp_path / name, files)

@@ -29,6 +29,7 @@ from gpututor.cli.classroom.grade import (
 from gpututor.cli.main import main
 from gpututor.errors import NotGradableHere
 from gpututor.grading.report import Outcome
+from tests.support.class_layouts import hand_in
 from tests.support.classes import reports_of
 from tests.support.fake_judges import Bench, job_of
 from tests.support.tiny_course import RIGHT, write_course
@@ -73,9 +74,7 @@ def test_a_class_without_gradable_files_is_an_error_with_advice(
 
 def test_a_class_is_graded_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     course, handed_in, out = write_course(tmp_path / "course", exercises=1), tmp_path / "in", tmp_path / "out"
-    for student, text in SUBMISSIONS.items():
-        (handed_in / student).mkdir(parents=True)
-        (handed_in / student / "twice_1_1.py").write_text(text)
+    hand_in(handed_in, SUBMISSIONS)
     words = ["classroom", "grade", str(handed_in), "--out", str(out), "--isolation", "process", "--judges", "1"]
     words += ["--device", "virtual", "--course", str(course)]
 
@@ -136,10 +135,8 @@ def test_the_first_judge_starts_during_the_probe_and_is_closed(
     monkeypatch.setattr("gpututor.cli.classroom.grade.start_judge", lambda isolation: bench())
     monkeypatch.setattr("gpututor.cli.classroom.grade.working_in_bubblewrap", probe)
     course = write_course(tmp_path / "course", exercises=1)
-    for student in ("ann", "kim", "lee"):
-        (tmp_path / "class" / student).mkdir(parents=True)
-        (tmp_path / "class" / student / "twice_1_1.py").write_text(f"# {student}\n")
-    words = ["classroom", "grade", str(tmp_path / "class"), "--out", str(tmp_path / "out"), "--course", str(course)]
+    handed_in = hand_in(tmp_path / "class", {student: f"# {student}\n" for student in ("ann", "kim", "lee")})
+    words = ["classroom", "grade", str(handed_in), "--out", str(tmp_path / "out"), "--course", str(course)]
     assert main([*words, "--device", "virtual", "--judges", "2"]) == (0 if works else NotGradableHere.exit_code)
     assert made_at_probe == [1]
     assert bench.made == (2 if works else 1)

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from gpututor.cli.main import main
 from gpututor.errors import GradingError, UsageError
 from gpututor.hardware.inventory import torch_version
 from gpututor.translation import catalogue
-from tests.support.tiny_course import RIGHT, WRONG, write_course
+from tests.support.tiny_course import RIGHT, WRONG, write_course, write_files
 
 RULES = """\
 hidden_until_due = ["value"]
@@ -46,8 +45,7 @@ class Autograder:
 
     def __init__(self, root: Path, image: Path) -> None:
         self.root = root
-        with zipfile.ZipFile(image) as archive:
-            archive.extractall(root / "source")
+        shutil.unpack_archive(image, root / "source")
         shutil.copy(root / "source" / "run_autograder", root / "run_autograder")
         bin_folder = root / "bin"
         bin_folder.mkdir()
@@ -69,8 +67,7 @@ class Autograder:
     def grade(self, files: dict[str, str], created_at: str, due: str = "") -> Any:
         shutil.rmtree(self.root / "submission", ignore_errors=True)
         (self.root / "submission").mkdir()
-        for name, text in files.items():
-            (self.root / "submission" / name).write_text(text)
+        write_files(self.root / "submission", files)
         user: dict[str, Any] = {"email": "ada@example.org", "id": 1, "name": "Ada"}
         if due:
             user["assignment"] = {"due_date": due}
@@ -157,8 +154,7 @@ def test_attempts_are_limited_and_slip_days_are_left_to_the_gradebook(
     image, root = tmp_path / "autograder.zip", tmp_path / "autograder"
     words = ["classroom", "gradescope-image", "1.1", "1.2", "--course", str(course), "-o", str(image)]
     assert main([*words, "--rules", str(tmp_path / "rules.toml")]) == 0
-    with zipfile.ZipFile(image) as archive:
-        archive.extractall(root / "source")
+    shutil.unpack_archive(image, root / "source")
     (root / "submission").mkdir()
     (root / "submission" / "twice_1_2.py").write_text(RIGHT)
 
@@ -209,7 +205,6 @@ def test_a_group_has_the_latest_date_and_malformed_metadata_is_an_error(tmp_path
     users = [{"name": "Ada", "assignment": {"due_date": date}} for date in dates]
     path.write_text(json.dumps({"users": [*users, {"name": "Bo"}], "assignment": {"due_date": "2026-03-09T00:00:00Z"}}))
     assert str(read_metadata(path).due) == "2026-03-09 00:00:00+00:00"
-    path = tmp_path / "submission_metadata.json"
     for text in ("{", "[]", '{"assignment": {"due_date": "tomorrow"}}'):
         path.write_text(text)
         with pytest.raises(UsageError, match=r"submission_metadata\.json"):

@@ -23,8 +23,9 @@ from gpututor.judge.isolation import bubblewrap
 from gpututor.judge.isolation.bubblewrap import Mounts, follow
 from gpututor.judge.workers.worker import make_scratch, remove_scratch
 from gpututor.processes import descendants
-from tests.support.gradings import Grade, failure, grade_in, time_limit, wait_for
+from tests.support.gradings import Grade, failure, grade_in, judge_of, time_limit
 from tests.support.parameters import mostly_long
+from tests.support.timeouts import wait_for
 from tests.support.tiny_course import RIGHT
 
 
@@ -267,8 +268,7 @@ def test_processes_that_a_submission_leaves_are_ended(client: GradingClient, gra
     )
     assert report.outcome is Outcome.PASSED
     assert not [line for line in command_lines() if sign in line]
-    assert client._judge is not None
-    judge = client._judge.pid
+    judge = judge_of(client)
     wait_for(lambda: len(descendants(judge)) == 1 + bubblewrap.Bubblewrap.wrappers)  # the next spare
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Report, Verdict
+from tests.support.gradings import grade_in
 from tests.support.timed_gradings import BASELINE, CHECKS, GradeTimed
+from tests.support.tiny_course import write_files
 
 MANIFEST = """\
 title = "A chain of products"
@@ -45,8 +46,7 @@ def timed_folder(exercise_folder: Path) -> Path:
         "baseline.py": BASELINE,
         "solution.py": BASELINE,
     }
-    for name, text in files.items():
-        (exercise_folder / name).write_text(text)
+    write_files(exercise_folder, files)
     return exercise_folder
 
 
@@ -55,10 +55,8 @@ def grade_timed(client: GradingClient, timed_folder: Path) -> GradeTimed:
     """Grade a text on a device: the report, and its verdict on speed."""
 
     def graded(submission: str, device: str) -> tuple[Report, Verdict]:
-        *_, end = client.grade(GradeRequest(str(timed_folder), submission, "chain.py", device=device))
-        assert isinstance(end, GradingFinished)
-        speed = [verdict for verdict in end.report.verdicts if verdict.check == "speed"]
-        assert len(speed) == 1, end.report
-        return end.report, speed[0]
+        report = grade_in(client, timed_folder, submission, device=device)
+        [speed] = (verdict for verdict in report.verdicts if verdict.check == "speed")
+        return report, speed
 
     return graded

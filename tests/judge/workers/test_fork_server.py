@@ -9,6 +9,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from gpututor.judge.workers import WorkerPool
 from gpututor.judge.workers.fork_server import ForkServer
 from gpututor.processes import children, descendants
 from tests.support import rank_exercise as ranks
-from tests.support.gradings import QUIET_FORKS, Grade, asked, failure, gone, grade_in, time_limit, wait_for
-from tests.support.tiny_course import RIGHT
+from tests.support.gradings import QUIET_FORKS, Grade, asked, failure, gone, grade_in, judge_of, time_limit
+from tests.support.timeouts import wait_for
+from tests.support.tiny_course import RIGHT, append, write_files
 
 BOTH = (pytest.param("process", marks=pytest.mark.long), pytest.param("bubblewrap", marks=pytest.mark.isolation))
 ISOLATIONS: dict[str, type[Isolation]] = {"process": Process, "bubblewrap": Bubblewrap}
@@ -63,8 +65,7 @@ def another(client: GradingClient) -> contextlib.closing[GradingClient]:
 
 def server_of(client: GradingClient) -> int:
     """Return the process id of the fork server: the judge's only child, or below bubblewrap's two."""
-    assert client._judge is not None
-    (at,) = (child for child in children(client._judge.pid) if "fork_server" in command(child))
+    (at,) = (child for child in children(judge_of(client)) if "fork_server" in command(child))
     while "bwrap" in Path(f"/proc/{at}/comm").read_text():
         at = children(at)[0]
     return at
@@ -113,8 +114,7 @@ def test_nothing_that_a_submission_started_is_left(
     assert grade(source).outcome is outcome
     server = server_of(client)
     wait_for(lambda: len(children(server)) == 1)  # the next worker
-    assert client._judge is not None
-    wait_for(lambda: len(list(Path(tempfile.gettempdir()).glob(f"gpututor-{client._judge.pid}-*"))) <= 1)
+    wait_for(lambda: len(list(Path(tempfile.gettempdir()).glob(f"gpututor-{judge_of(client)}-*"))) <= 1)
 
 
 LEAVES_A_CHILD = """
@@ -146,12 +146,12 @@ def expected(drawn, machine):
 
 checks = [value(expected)]
 """
+TWO_SCENARIOS = '[[scenario]]\nname = "one GPU"\ngpus = 1\n[[scenario]]\nname = "two GPUs"\ngpus = 2\n'
 
 
 def test_left_processes_are_suspended_while_the_judge_computes(grade: Grade, exercise_folder: Path) -> None:
     (exercise_folder / "checks.py").write_text(LOOKS_AT_IT)
-    with (exercise_folder / "exercise.toml").open("a") as manifest:
-        manifest.write('[[scenario]]\nname = "one GPU"\ngpus = 1\n[[scenario]]\nname = "two GPUs"\ngpus = 2\n')
+    append(exercise_folder / "exercise.toml", TWO_SCENARIOS)
     report = grade(LEAVES_A_CHILD)
     assert report.outcome is Outcome.PASSED, report.verdicts
     assert len(report.runs) == 2
@@ -187,11 +187,10 @@ def test_a_submission_whose_server_is_killed_is_graded_once_more(
 def test_a_judge_that_is_killed_leaves_nothing(exercise_folder: Path, client: GradingClient, tmp_path: Path) -> None:
     with another(client) as other:
         source = "import os, signal\nif os.fork() == 0:\n    os.setsid()\n    signal.pause()\n" + RIGHT
-        list(other.grade(GradeRequest(str(exercise_folder), RIGHT, "a.py")))
+        grade_in(other, exercise_folder, RIGHT)
         events = other.grade(GradeRequest(str(exercise_folder), source + "signal.pause()\n", "a.py"))
         next(events)
-        assert other._judge is not None
-        judge = other._judge.pid
+        judge = judge_of(other)
         wait_for(lambda: len(descendants(judge)) >= 3)
         family = descendants(judge)
         os.kill(judge, signal.SIGKILL)
@@ -201,11 +200,10 @@ def test_a_judge_that_is_killed_leaves_nothing(exercise_folder: Path, client: Gr
 @pytest.mark.long
 def test_a_judge_that_is_killed_leaves_no_server_that_was_stopped(client: GradingClient, exercise_folder: Path) -> None:
     with another(client) as other:
-        list(other.grade(GradeRequest(str(exercise_folder), RIGHT, "a.py")))
+        grade_in(other, exercise_folder, RIGHT)
         server = server_of(other)
-        assert other._judge is not None
         os.kill(server, signal.SIGSTOP)
-        os.kill(other._judge.pid, signal.SIGKILL)
+        os.kill(judge_of(other), signal.SIGKILL)
         wait_for(lambda: gone(server))
 
 
@@ -215,9 +213,7 @@ def test_cancel_while_the_server_still_starts(exercise_folder: Path, client: Gra
         request = GradeRequest(str(exercise_folder), RIGHT, "a.py")
         threading.Timer(0.2, other.cancel).start()
         assert isinstance(list(other.grade(request))[-1], GradingCancelled)
-        end = list(other.grade(request))[-1]
-        assert isinstance(end, GradingFinished)
-        assert end.report.outcome is Outcome.PASSED
+        assert grade_in(other, exercise_folder, RIGHT).outcome is Outcome.PASSED
 
 
 @pytest.mark.long
@@ -240,7 +236,7 @@ def test_each_worker_is_another_process(pool: WorkerPool) -> None:
         worker = pool.take()
         pids.append(worker.pid)
         pool.release(worker)
-        wait_for(lambda pid=worker.pid: gone(pid))
+        wait_for(partial(gone, worker.pid))
     assert len(set(pids)) == 3
 
 
@@ -349,8 +345,7 @@ def test_each_child_in_bubblewrap_has_its_own_loopback(pool: WorkerPool, exercis
 @pytest.mark.isolation
 @pytest.mark.parametrize("client", ["bubblewrap"], indirect=True)
 def test_ranks_in_bubblewrap_use_the_loopback(client: GradingClient, exercise_folder: Path) -> None:
-    for name, text in {"exercise.toml": ranks.MANIFEST, "given.py": ranks.GIVEN, "checks.py": ranks.CHECKS}.items():
-        (exercise_folder / name).write_text(text)
+    write_files(exercise_folder, ranks.FILES)
     report = grade_in(client, exercise_folder, ranks.RIGHT)
     assert report.outcome is Outcome.PASSED, report.first_failure
 

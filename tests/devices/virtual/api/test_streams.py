@@ -154,6 +154,7 @@ def test_a_sleep_kernel_takes_cycles_divided_by_the_clock_rate() -> None:
         end.synchronize()
         cycles_ms = 10 * MILLION / machine.gpus[0].spec.clock_khz
         assert start.elapsed_time(end) == pytest.approx(cycles_ms, abs=0.02)
+        assert end.elapsed_time(start) == -start.elapsed_time(end)
 
 
 def test_torch_streams_without_a_device_are_on_the_gpu(two_gpus: VirtualMachine) -> None:
@@ -228,15 +229,6 @@ def test_elapsed_time_raises_torchs_errors(
         start.elapsed_time(end)
 
 
-def test_wait_event_does_not_block_the_host(two_gpus: VirtualMachine) -> None:
-    with CUDA.Stream():
-        CUDA._sleep(100 * MILLION)
-        event = CUDA.current_stream().record_event()
-    event.wait(CUDA.default_stream())
-    assert two_gpus.clock.host.now < MILLION
-    assert not CUDA.default_stream().query()
-
-
 def test_streams_and_events_of_another_machine_raise() -> None:
     with virtual_gpu(2):
         stream = CUDA.Stream(1)
@@ -252,18 +244,3 @@ def test_streams_and_events_of_another_machine_raise() -> None:
                 use()
         event.record()
         event.synchronize()
-
-
-def test_elapsed_times_are_reproducible() -> None:
-    def run() -> float:
-        with virtual_gpu():
-            start, end = CUDA.Event(enable_timing=True), CUDA.Event(enable_timing=True)
-            x = torch.ones(256, 256, device="cuda")
-            start.record()
-            (x @ x).relu().sum()
-            end.record()
-            end.synchronize()
-            assert end.elapsed_time(start) == -start.elapsed_time(end)
-            return float(start.elapsed_time(end))
-
-    assert run() == run()

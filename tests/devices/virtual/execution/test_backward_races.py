@@ -186,10 +186,6 @@ def output_is_read(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any
         out.sum()
 
 
-def copy_is_read(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any, current: Any) -> None:
-    output_is_read(graph, given, out, side, current)
-
-
 def input_is_filled(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any, current: Any) -> None:
     graph.replay()
     with torch.cuda.stream(side):
@@ -221,7 +217,6 @@ def output_is_deleted(graph: Any, given: torch.Tensor, out: torch.Tensor, side: 
     ("program", "hazards"),
     [
         (output_is_read, ["read after write"]),
-        (copy_is_read, ["read after write"]),
         (input_is_filled, ["write after read"]),
         (another_stream_writes, ["read after write"]),
         (loop_is_synchronized, []),

@@ -33,10 +33,6 @@ def _between(x: Tensor) -> None:
     x.sum()
 
 
-def _in_a_thread(x: Tensor) -> None:
-    started(_busy).join()
-
-
 def _in_an_operator(x: Tensor) -> None:
     def body(x: Tensor) -> Tensor:
         _busy()
@@ -78,7 +74,7 @@ def _in_a_child_that_stays(x: Tensor) -> None:
 _children: list[int] = []
 _WORK: list[Callable[[Tensor], None]] = [
     _between,
-    _in_a_thread,
+    lambda x: started(_busy).join(),
     _in_an_operator,
     _in_a_backward_pass,
     _in_a_child,

@@ -93,10 +93,6 @@ def test_fused_attention_is_cast_by_autocast_and_flash_takes_no_mask() -> None:
         attend(*heads(torch.float16), attn_mask=mask_of("bool"))
 
 
-def with_a_differentiable_mask() -> None:
-    attend(*heads(), torch.randn(SHAPE[2], SHAPE[2], device="cuda", requires_grad=True))
-
-
 def with_the_math_backend() -> None:
     with torch.nn.attention.sdpa_kernel(BACKEND.MATH):
         attend(*heads())
@@ -107,7 +103,7 @@ def with_the_math_backend() -> None:
     [
         lambda: attend(*heads(), dropout_p=0.5),
         lambda: torch.func.vmap(attend)(*heads()),
-        with_a_differentiable_mask,
+        lambda: attend(*heads(), torch.randn(SHAPE[2], SHAPE[2], device="cuda", requires_grad=True)),
         with_the_math_backend,
     ],
 )

@@ -40,7 +40,6 @@ _ALLOWED: dict[str, Call] = {
     "out": lambda g, c, s: torch.add(g, s, out=torch.empty_like(g)),
 }
 _REFUSED: dict[str, Call] = {
-    "a GPU scalar and a CPU tensor": lambda g, c, s: c + g.sum(),
     "a GPU scalar in place": lambda g, c, s: c.add_(g.sum()),
     "where": lambda g, c, s: torch.where(g > 0, g, c),
     "masked_fill with a CPU mask": lambda g, c, s: g.masked_fill(c > 0, 1.0),
@@ -56,7 +55,6 @@ _REFUSED: dict[str, Call] = {
     "layer norm": lambda g, c, s: F.layer_norm(g, (2,), torch.ones(2)),
     "batch norm": lambda g, c, s: F.batch_norm(g, torch.zeros(2), torch.ones(2)),
     "assigned values": lambda g, c, s: _assigned(g, torch.tensor([0, 1]), c),
-    "index by another GPU's tensor": lambda g, c, s: g[torch.tensor([0], device="cuda:1")],
     "a sparse and a dense tensor": lambda g, c, s: c.to_sparse() @ g,
     "another GPU's scalar": lambda g, c, s: g + s.to("cuda:1"),
 }
@@ -146,20 +144,17 @@ def test_mixed_devices_raise_cudas_error(
 @pytest.mark.parametrize(
     ("call", "device"),
     [
-        (lambda g, c, on_other: c[g], "cpu"),
-        (lambda g, c, on_other: c[g > 0], "cpu"),
-        (lambda g, c, on_other: c.reshape(1, 3)[:, g], "cpu"),
-        (lambda g, c, on_other: c.reshape(1, 3)[torch.zeros(3, dtype=torch.int64), g], "cpu"),
-        (lambda g, c, on_other: g[on_other], "cuda:0"),
-        (lambda g, c, on_other: c.cuda(1)[g], "cuda:1"),
+        (lambda g, c: c[g > 0], "cpu"),
+        (lambda g, c: c.reshape(1, 3)[:, g], "cpu"),
+        (lambda g, c: c.reshape(1, 3)[torch.zeros(3, dtype=torch.int64), g], "cpu"),
+        (lambda g, c: c.cuda(1)[g], "cuda:1"),
     ],
 )
 def test_indices_on_another_gpu_than_the_indexed_tensor_raise_cudas_error(
-    two_gpus: VirtualMachine, call: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object], device: str
+    two_gpus: VirtualMachine, call: Callable[[torch.Tensor, torch.Tensor], object], device: str
 ) -> None:
-    indices = torch.arange(3, device="cuda")
     with pytest.raises(RuntimeError) as caught:
-        call(indices, torch.rand(3), indices.to("cuda:1"))
+        call(torch.arange(3, device="cuda"), torch.rand(3))
     expected = f"indices should be either on cpu or on the same device as the indexed tensor ({device})"
     assert str(caught.value) == expected
 
@@ -266,7 +261,6 @@ def test_a_failed_assertion_makes_every_later_call_of_cuda_raise() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
-        (lambda x: x[5], IndexError, "index 5 is out of bounds for dimension 0 with size 3"),
         (lambda x: x.sum(5), IndexError, "Dimension out of range"),
         (lambda x: x.narrow(0, 2, 5), RuntimeError, r"start \(2\) \+ length \(5\) exceeds dimension size"),
         (lambda x: x.gather(3, x.long()), IndexError, "Dimension out of range"),
