@@ -191,7 +191,7 @@ def test_a_regrade_that_the_history_refuses_does_not_count(
         raise UsageError("The disk is full.", "")
 
     monkeypatch.setattr("gpututor.classroom.regrade.add_entry", refuse)
-    key = key_of(folder, 0)
+    key = key_at(folder, 0)
     if not is_graded:
         key.file_in(folder.journal).unlink()
     with pytest.raises(UsageError):
