@@ -92,7 +92,7 @@ def find_peak(run: Run) -> Finding | None:
             )
             reported = call.output[part]["peak_bytes"]
             if not 0.99 * peak <= reported <= 1.01 * peak:
-                got = f"result['{part}.peak_bytes'] is {reported:,}{run.which(call)}"
+                got = f"result['{part}']['peak_bytes'] is {reported:,}{run.which(call)}"
                 return Finding(f"{peak:,} bytes at the peak of that step", got, run.line_of(call))
     return None
 
