@@ -21,6 +21,7 @@ from gpututor.checks import (
     taken,
     transfers,
 )
+from gpututor.trace.events import Event
 
 
 def reference(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
@@ -34,16 +35,38 @@ def product_in_float32(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
     return {**reference(a.float(), b.float())}
 
 
+def cpu_products(call: Call) -> list[Event]:
+    """All products on the CPU in float64."""
+    products = [event for event in call.trace if event.name == "aten::mm" and event.device == "cpu"]
+    return [event for event in products if event.dtype == "float64"]
+
+
+def gpu_products(call: Call) -> list[Event]:
+    return [event for event in call.trace if event.name == "aten::mm" and event.device != "cpu"]
+
+
 def on_the_cpu(call: Call) -> float:
     """Seconds of the last product on the CPU in float64."""
-    products = [event for event in call.trace if event.name == "aten::mm" and event.device == "cpu"]
-    wide = [event for event in products if event.dtype == "float64"]
-    return wide[-1].duration / 1e9 if wide else math.nan
+    products = cpu_products(call)
+    return products[-1].duration / 1e9 if products else math.nan
 
 
 def on_the_gpu(call: Call) -> Taken:
     """Seconds of the last product on the device, from its launch until it was done."""
-    return taken(call, [event for event in call.trace if event.name == "aten::mm" and event.device != "cpu"][-1:])
+    return taken(call, gpu_products(call)[-1:])
+
+
+def find_cold(run: Run) -> Finding | None:
+    """Find a call that computes a product only once. The CPU's products are seen with a virtual GPU only."""
+    for call in run.calls:
+        products = {"GPU": gpu_products(call)}
+        if run.machine.virtual:
+            products["CPU"] = cpu_products(call)
+        for place, events in products.items():
+            if len(events) < 2:
+                expected = f"two products or more on the {place}: one to warm up, then the one that is timed"
+                return Finding(expected, f"{len(events)}{run.which(call)}", events[0].line if events else None)
+    return None
 
 
 def wrong_ratio(run: Run) -> Finding | None:
@@ -105,6 +128,14 @@ checks = [
         advice="Both matrices go there once, and one product comes back. Compare on the CPU.",
     ),
     parity(product_in_float32),
+    Check(
+        "warm_up",
+        lambda machine: "It computes each product before the clock starts, too",
+        find_cold,
+        why="The first use of an operator loads its kernels and libraries: on a real GPU that takes milliseconds.",
+        advice="Compute each product once before its clock starts, on the CPU and on the GPU.",
+        on="gpu",
+    ),
     replace(cpu_time, sentence=lambda machine: "cpu_seconds matches the time that the product took"),
     replace(gpu_time, sentence=lambda machine: "gpu_seconds matches the time that the product took"),
     Check(

@@ -50,6 +50,19 @@ def for_each_size(truth: Callable[[list[Event], Call], Taken]) -> Callable[[Call
     return truths
 
 
+def find_cold(run: Run) -> Finding | None:
+    """Find a product that is computed only once. The CPU's products are seen with a virtual GPU only."""
+    for call in run.calls:
+        for size in call.drawn["sizes"]:
+            events = products(call, size)
+            for place in ("GPU", "CPU") if run.machine.virtual else ("GPU",):
+                there = [event for event in events if (event.device == "cpu") == (place == "CPU")]
+                if len(there) < 2:
+                    expected = f"two products of size {size} or more on the {place}: one to warm up, then the timed one"
+                    return Finding(expected, f"{len(there)}{run.which(call)}", there[0].line if there else None)
+    return None
+
+
 def wrong_shape(run: Run) -> Finding | None:
     """A result that is not the expected dict."""
     for call in run.calls:
@@ -116,6 +129,14 @@ checks = [
         to_host=0,
         why="A copy is not part of the product; if it is timed as well, it hides how fast the product is.",
         advice="Make the matrices on the device, and wait without copying a result to the host.",
+    ),
+    Check(
+        "warm_up",
+        lambda machine: "It computes each product before the clock starts, too",
+        find_cold,
+        why="The first use of an operator loads its kernels and libraries: on a real GPU that takes milliseconds.",
+        advice="For each size, compute the product once before the clock starts, on the CPU and on the GPU.",
+        on="gpu",
     ),
     replace(gpu_times, sentence=lambda machine: "Its GPU times match the times of the products"),
     replace(cpu_times, sentence=lambda machine: "Its CPU times match the times of the products"),
