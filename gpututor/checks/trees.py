@@ -249,8 +249,9 @@ def first_difference(
 
 def _layers(expected: torch.nn.Module, got: ObservedModule) -> tuple[str, str] | None:
     """Describe the first submodule that differs in name or class, and the expected one."""
-    wanted = [(name, type(layer).__name__) for name, layer in expected.named_modules() if name]
-    for (wanted_name, wanted_class), (name, class_name) in zip(wanted, got.layers, strict=False):
+    layers = expected.named_modules(remove_duplicate=False)
+    wanted = [(name, type(layer).__name__) for name, layer in layers if name]
+    for (wanted_name, wanted_class), (name, class_name, _) in zip(wanted, got.layers, strict=False):
         if (wanted_name, wanted_class) != (name, class_name):
             right = f"{wanted_name!r}, a {wanted_class}"
             return f"a module with {describe_key(name)}, a {class_name}, instead of {right}", f"a module with {right}"

@@ -21,7 +21,7 @@ from gpututor.checks import (
     taken,
     transfers,
 )
-from gpututor.trace.events import Event
+from gpututor.trace.events import WORK, Event, Kind
 
 
 def reference(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
@@ -52,8 +52,18 @@ def on_the_cpu(call: Call) -> float:
 
 
 def on_the_gpu(call: Call) -> Taken:
-    """Seconds of the last product on the device, from its launch until it was done."""
-    return taken(call, gpu_products(call)[-1:])
+    """Seconds of a product on the device, from its launch until it was done.
+
+    It is the last one, or the last one that the host waits for: a timer returns no product, so another one follows.
+    """
+    products = gpu_products(call)
+    work = [event.launched for event in call.trace if event.kind in WORK]
+    waits = [event.launched for event in call.trace if event.kind is Kind.SYNCHRONISE]
+    for product in reversed(products[1:]):
+        following = min((launched for launched in work if launched > product.launched), default=math.inf)
+        if any(product.launched <= wait < following for wait in waits):
+            return taken(call, [product])
+    return taken(call, products[-1:])
 
 
 def find_cold(run: Run) -> Finding | None:
