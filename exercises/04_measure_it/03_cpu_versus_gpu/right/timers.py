@@ -1,5 +1,4 @@
 # Times with benchmark.Timer, and computes both products once more for the comparison.
-import torch
 from torch.utils.benchmark import Timer
 
 

@@ -21,9 +21,5 @@ def seconds(size, device, wait):
 def crossover(sizes, device):
     cpu = [seconds(size, "cpu", lambda: None) for size in sizes]
     gpu = [seconds(size, device, torch.cuda.synchronize) for size in sizes]
-    wins = [
-        size
-        for size, on_cpu, on_gpu in zip(sizes, cpu, gpu, strict=True)
-        if on_gpu < on_cpu
-    ]
+    wins = [size for size, on_cpu, on_gpu in zip(sizes, cpu, gpu, strict=True) if on_gpu < on_cpu]
     return {"cpu": cpu, "gpu": gpu, "wins_at": wins[0] if wins else None}
