@@ -123,6 +123,7 @@ checks = [
         1.15,
         beside="good code",
         why="float32 without TF32 leaves the matrix units idle; casts of the table cost time as well.",
-        advice="Ask torch.cuda.get_device_capability(). TF32 casts nothing; without it, float16 is worth its casts.",
+        advice="Ask torch.cuda.get_device_capability(). TF32 casts nothing; without it, float16 is worth its casts. "
+        "torch.stack joins the vectors in one operator; torch.vstack makes a view of each first.",
     ),
 ]
