@@ -90,12 +90,13 @@ def tensors_by_path(output: Any) -> dict[str, ObservedTensor]:
     return {path: leaf for path, leaf in leaves_by_path(output).items() if isinstance(leaf, ObservedTensor)}
 
 
-def part_name(path: str, whole: Any = None) -> str:
+def part_name(path: str, whole: Any = None, root: str = "result") -> str:
     """Return `the result`, `result[0]` or `result['weights'][0]`: the part as Python writes it.
 
-    The names in a module's state contain dots. Without the `whole` result, a path is taken as such a name.
+    The names in a module's state contain dots. Without the `whole` result, a path is taken as such a name. `root` is
+    the name of the whole, such as a file's.
     """
-    name, rest = "result" if path else "the result", path
+    name, rest = "the result" if root == "result" and not path else root, path
     while rest:
         key, rest, whole = _first_step(rest, whole)
         name += f"[{describe_key(key)}]"
