@@ -84,9 +84,8 @@ def find_slow(run: Run) -> Finding | None:
     for call, good in zip(run.calls, run.baselines["baseline.py"], strict=True):
         if gpu_ns(call) > SLOWER * gpu_ns(good):
             expected = f"at most {SLOWER} times the {gpu_ns(good) / 1000:.1f} µs of good code on the GPU"
-            longest = max(
-                (event for event in call.trace if event.kind is Kind.KERNEL), key=lambda event: event.duration
-            )
+            kernels = (event for event in call.trace if event.kind is Kind.KERNEL)
+            longest = max(kernels, key=lambda event: event.duration)
             return Finding(expected, f"{gpu_ns(call) / 1000:.1f} µs (modelled){run.which(call)}", longest.line)
     return None
 
