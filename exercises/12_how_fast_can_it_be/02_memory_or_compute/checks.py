@@ -63,6 +63,16 @@ def wrong_limit(run: Run) -> Finding | None:
     return None
 
 
+def wait_between(run: Run) -> Finding | None:
+    """Find a wait between the last ten calls."""
+    for call in run.calls:
+        first, *_, last = kernels(call)
+        for event in call.trace:
+            if event.kind is Kind.SYNCHRONISE and first.launched < event.launched < last.launched:
+                return Finding("no wait between the ten calls", f"a wait{run.which(call)}", event.line)
+    return None
+
+
 def least_calls(name: str) -> Callable[[dict[str, Any], Machine], tuple[int, None]]:
     """Return the bounds of kernels of this name: ten to be timed and one before, if the work launches it."""
     return lambda drawn, machine: (CALLS + 1 if drawn["is_product"] is (name == "aten::mm") else 0, None)
@@ -93,6 +103,15 @@ checks = [
             advice="Call work once before the clock starts, and do not count that call.",
         ),
         sentence=sentence("It calls work once to warm up"),
+    ),
+    Check(
+        "in_a_row",
+        sentence("The ten calls follow each other without a wait"),
+        wait_between,
+        needs=("structure", "seconds"),
+        why="A wait after each call leaves the GPU idle during every launch: a short kernel seems far slower.",
+        advice="Wait once before the first of the ten calls, and once after the last.",
+        on="gpu",
     ),
     Check(
         "shares",
