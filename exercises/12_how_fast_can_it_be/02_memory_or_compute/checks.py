@@ -66,9 +66,9 @@ def wrong_limit(run: Run) -> Finding | None:
 def wait_between(run: Run) -> Finding | None:
     """Find a wait between the last ten calls."""
     for call in run.calls:
-        first, *_, last = kernels(call)
+        launched = [event.launched for event in kernels(call)]
         for event in call.trace:
-            if event.kind is Kind.SYNCHRONISE and first.launched < event.launched < last.launched:
+            if event.kind is Kind.SYNCHRONISE and launched[0] < event.launched < launched[-1]:
                 return Finding("no wait between the ten calls", f"a wait{run.which(call)}", event.line)
     return None
 
