@@ -13,7 +13,7 @@ from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run,
 from gpututor.checks.parity import compare_with_reference, leaves
 from gpututor.checks.python_syntax import literal_line
 from gpututor.checks.structure import describe, describe_tensor, shape_and_dtype
-from gpututor.checks.trees import first_difference, tensors_by_path, to_tree
+from gpututor.checks.trees import first_difference, part_name, tensors_by_path, to_tree
 from gpututor.checks.value import compare_leaves
 from gpututor.errors import CourseError
 from gpututor.protocol.frames import FrameError, check_parts
@@ -162,13 +162,13 @@ def _unlike(file: str, like: Reference, value: Any, call: Call, times: float) ->
     reference = to_tree(run_reference(like, call.drawn, in_float64=False))
     difference = first_difference(reference, value, _compare_leaves)
     if difference is not None:
-        got = f"{_part(file, difference.path)} is {difference.wrong}"
+        got = f"{part_name(difference.path, value, file)} is {difference.wrong}"
         return describe(reference), got, "Print what you save, and compare."
     exact = leaves(run_reference(like, call.drawn, in_float64=True))
     for path, tensor in tensors_by_path(value).items():
         off = compare_with_reference(tensor.values, exact[path], times)
         if off is not None:
-            return off.expected, f"{_part(file, path)}: {off.got}", off.advice
+            return off.expected, f"{part_name(path, value, file)}: {off.got}", off.advice
     return None
 
 
@@ -177,10 +177,6 @@ def _compare_leaves(path: str, expected: Any, got: Any) -> str | None:
         return compare_leaves(path, expected, got)
     wanted, written = shape_and_dtype(expected), shape_and_dtype(got)
     return None if wanted == written else f"{describe_tensor(*written)} instead of {wanted[0]}, {wanted[1]}"
-
-
-def _part(file: str, path: str) -> str:
-    return f"{file}[{path!r}]" if path else file
 
 
 def _looked(look: Callable[[Any, Call], str | None], value: Any, call: Call) -> str | None:

@@ -94,7 +94,7 @@ def _first_violation(run: Run, call: Call, rule: _Rule) -> Finding | None:
     outputs = tensors_by_path(call.output)
     for output_path, argument_path in pairs.items():
         path = "" if output_path == "output" else output_path
-        name, argument, output = part_name(path), call.arguments.get(argument_path), outputs.get(path)
+        name, argument, output = part_name(path, call.output), call.arguments.get(argument_path), outputs.get(path)
         if argument is None and argument_path in call.before:
             expected, got = f"the argument {argument_path!r} as it was passed", "it is no longer there"
         elif argument is None:

@@ -152,7 +152,7 @@ def measurement(
         reported = _number(part_at(call.output, part))
         tip = advice
         if not abs(reported) <= LARGEST_S:
-            expected, got = "a number of seconds", f"{part_name(part)} is not such a number"
+            expected, got = "a number of seconds", f"{part_name(part, call.output)} is not such a number"
         elif math.isnan(least):
             expected, got = f"work to be measured: {work}" if work != "it" else "work to be measured", "none was done"
         elif not low * least <= reported <= high * most:
@@ -163,7 +163,7 @@ def measurement(
             times = " to ".join(dict.fromkeys(duration(seconds * 1e9) for seconds in (least, most)))
             expected = f"{low:g} to {high:g} times the {times} that {work} took, {label}"
             multiple = f"{ratio:.2g}" if ratio < 100 else f"{ratio:,.0f}"
-            got = f"{part_name(part)} says {duration(reported * 1e9)}, {multiple} times that"
+            got = f"{part_name(part, call.output)} says {duration(reported * 1e9)}, {multiple} times that"
             tip = _advice(ratio, run, call, advice, is_unit)
         elif not _is_waited_for(end, call, run.source):
             # On a fast GPU, launches may take as long as the work: then the figure is right by chance.

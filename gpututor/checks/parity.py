@@ -199,7 +199,7 @@ def parity(
             if off is not None:
                 # The author's advice replaces the finding's advice, so the cause goes into the sentence.
                 cause = f". {off.cause_alone}" if advice and off.advice else ""
-                words = f"{part_name(path)}: {off.got}{run.which(call)}{cause}"
+                words = f"{part_name(path, call.output)}: {off.got}{run.which(call)}{cause}"
                 return Finding(off.expected, words, run.line_of(call), advice=off.advice)
         return None
 

@@ -39,7 +39,7 @@ def placement(
         if not tensors:
             return Finding("at least one tensor in the result", "a result without tensors", run.line_of(call))
         for path, tensor in tensors.items():
-            name, device = part_name(path), tensor.fact.device
+            name, device = part_name(path, call.output), tensor.fact.device
             place = part_at(where, path)
             if place is None:
                 return run.finding(call, f"no tensor at {name}", f"a tensor there, on {device}")

@@ -31,6 +31,7 @@ def precision(
 ) -> Check:
     """Check the floating type, or types, of kernels whose names match a pattern; each pattern must match some.
 
+    A pattern may give alternatives: `aten::_*softmax|aten::exp`.
     `half_share` is the least share, above 0 and at most 1, of the floating-point operations that run in float16 or
     bfloat16, among operators that multiply. A kernel ran in the wider of its first floating input and its first
     floating output. Raises `CourseError` for unknown types and impossible shares, and if there is nothing to check.
@@ -63,7 +64,7 @@ def _types(types: Types, name: str) -> tuple[str, ...]:
 
 def _wrong_type(run: Run, call: Call, kernels: Sequence[Event], pattern: str, types: tuple[str, ...]) -> Finding | None:
     expected = f"{pattern} in {' or '.join(types)}"
-    matching = [event for event in kernels if fnmatchcase(event.name, pattern)]
+    matching = [event for event in kernels if any(fnmatchcase(event.name, each) for each in pattern.split("|"))]
     if not matching:
         if _is_hidden(kernels):
             return _hidden(run, call, expected)

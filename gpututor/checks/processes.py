@@ -150,7 +150,7 @@ def _problems(
 
 def _differences(call: Call, part: str) -> Iterator[tuple[str, str, str]]:
     first, *others = [_tensors(rank, part) for rank in call.ranks]
-    what = part_name(part)
+    what = part_name(part, call.ranks[0].output)
     expected = f"the same {part or 'result'} in all ranks"
     if not first:
         yield expected, f"{what} of rank 0 holds no tensor", ""
@@ -160,15 +160,15 @@ def _differences(call: Call, part: str) -> Iterator[tuple[str, str, str]]:
             yield expected, f"{what} of rank {number} has other parts than in rank 0", ""
             return
         for path, tensor in first.items():
-            twin = other[path]
+            twin, name = other[path], part_name(path, call.ranks[0].output)
             if alike.are_equal(tensor, twin):
                 continue  # one tensor in many places
             if tensor.shape != twin.shape or tensor.dtype != twin.dtype:
-                yield expected, f"{part_name(path)} has another shape or dtype in rank {number} than in rank 0", ""
+                yield expected, f"{name} has another shape or dtype in rank {number} than in rank 0", ""
             elif not torch.equal(_bits(tensor), _bits(twin)):
                 off = int((_bits(tensor) != _bits(twin)).flatten(tensor.dim()).any(-1).sum())
                 elements = f"{off:,} of {tensor.numel():,} elements"
-                got = f"{part_name(path)} differs between rank 0 and rank {number} ({elements})"
+                got = f"{name} differs between rank 0 and rank {number} ({elements})"
                 yield expected, got, "Start with the same parameters in all ranks, and average their gradients."
             else:
                 alike.join(tensor, twin)

@@ -31,6 +31,8 @@ from gpututor.trace.formatting import duration, share
 WHY = "Correct code can still waste most of the device. Comparing its time with a baseline shows how much."
 ROUNDING = 1 + 1e-9
 """Factor for rounding errors of times: a submission that takes exactly the limit passes."""
+_BEFORE = 0
+"""Stands for the lines that run before the first launch of a call; no line has this number."""
 _COSTLY = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE, Kind.SYNCHRONISE)
 _ADVICE = {
     Status.TOO_SLOW: "Run `gpututor trace` on it: look for waits, copies and launches inside loops.",
@@ -85,6 +87,8 @@ def speed(
             return None
         line, cost = _slowest_line(run.calls)
         most = f"; line {line} costs most: {share(cost)} of it" if line is not None else ""
+        if line == _BEFORE:
+            line, most = None, f"; the host needs {share(cost)} of it before the first launch"
         limit_ns = limit_here * baseline_s * 1e9
         baseline_time = f"{limit_here:g} × the baseline's {duration(baseline_s * 1e9)}"
         return Finding(
@@ -154,13 +158,16 @@ def modelled_figures(submission_s: float, baseline_s: float, calls: int) -> str:
 def _slowest_line(calls: Sequence[Call]) -> tuple[int | None, float]:
     """Return the line that cost most of the calls' time, and its share; (None, 0) if no line is known.
 
-    The host's time from one launch to the next counts for the line of the first. Work of the devices after the
-    function has returned counts for the lines that launched it.
+    The host's time from one launch to the next counts for the line of the first, and that before the first launch, such
+    as for views, for `_BEFORE`. Work of the devices after the function has returned counts for the lines that launched
+    it.
     """
     costs: Counter[int] = Counter()
     for call in calls:
         events = [event for event in call.trace if event.launched >= call.span.started and event.kind in _COSTLY]
         events.sort(key=lambda event: event.launched)
+        if events:
+            costs[_BEFORE] += events[0].launched - call.span.started
         ends = [*(event.launched for event in events), call.span.returned][1:]
         for event, end in zip(events, ends, strict=True):
             later = min(event.end, call.span.finished) - max(event.start, call.span.returned)

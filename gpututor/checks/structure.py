@@ -49,7 +49,8 @@ def structure(
         if difference is not None:
             expected = describe_expected(difference, describe, wanted)
             advice = "Compare what your function returns with the example in the task."
-            return run.finding(call, expected, f"{part_name(difference.path)} is {difference.wrong}", advice=advice)
+            got = f"{part_name(difference.path, call.output)} is {difference.wrong}"
+            return run.finding(call, expected, got, advice=advice)
         return _wrong_strides(run, call, memory_format) if memory_format is not None else None
 
     sentence = "The result has the right type, shape and dtype"
@@ -70,7 +71,7 @@ def _wrong_strides(run: Run, call: Call, memory_format: MemoryFormat) -> Finding
             layout = "channels_last" if is_last else "contiguous"
             return run.finding(
                 call,
-                f"{part_name(path)} of shape {shape} {layout} in memory: strides {right}",
+                f"{part_name(path, call.output)} of shape {shape} {layout} in memory: strides {right}",
                 f"strides {strides}",
                 advice=f"The shape stays as it is: {convert} changes only how the values lie in memory, which decides"
                 " how fast kernels read them.",

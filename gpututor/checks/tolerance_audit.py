@@ -34,6 +34,8 @@ class Nonsense:
 
     check: str
     path: str
+    part: str
+    """Name of the part at `path`, such as `result['weights'][0]`."""
     kind: str
     """`zeros`, `the unchanged 'x'`, …"""
     least: float
@@ -54,7 +56,7 @@ class Nonsense:
 
     @property
     def sentence(self) -> str:
-        place = f"{self.check}: {self.kind} for {part_name(self.path)}"
+        place = f"{self.check}: {self.kind} for {self.part}"
         if self.times is None:
             return f"{place} is the right result: another check has to reject it"
         if self.times <= 1:
@@ -93,10 +95,12 @@ def _off(nonsense: Nonsense) -> float:
 
 def _tried(check: str, tolerance: Tolerance, drawn: dict[str, Any]) -> Iterator[Nonsense]:
     own = OwnDtype(tolerance, drawn)
-    for path, ref in leaves(run_reference(tolerance.reference, drawn, in_float64=True)).items():
+    whole = run_reference(tolerance.reference, drawn, in_float64=True)
+    for path, ref in leaves(whole).items():
         dtype = own.dtype(path) or ref.dtype
         for kind, wrong, least in _wrong_results(tolerance, drawn, path, ref, dtype):
-            yield Nonsense(check, path, kind, least, _times_off(wrong.to(dtype), ref, dtype, tolerance, own, path))
+            times = _times_off(wrong.to(dtype), ref, dtype, tolerance, own, path)
+            yield Nonsense(check, path, part_name(path, whole), kind, least, times)
 
 
 def _times_off(

@@ -14,6 +14,8 @@ from gpututor.trace.formatting import exact_size
 
 WHY_TRANSFERS = "A copy over the bus is far slower than work on the device. Each one should be needed."
 WHY_SYNCS = "While the host waits for the device, it launches nothing, and the device soon runs out of work."
+_NUMBER_BYTES = 8
+"""Bytes of the largest real number."""
 _FUNCTIONS = ("print", "float", "int", "bool")
 _COPIES = ("cpu", "numpy", "tolist", "to", "copy_", "print")
 _LIKELY = {
@@ -32,10 +34,7 @@ _WORDS = {
 
 def sync_causes(waits: Sequence[Event], source: str, most: int = 4) -> str:
     """Describe the lines with most waits, each with its cause, in the file's order."""
-    try:
-        uses = uses_of(source, "")
-    except UNREADABLE:
-        uses = []
+    uses = _uses(source)
     counted = Counter((event.line, event.name) for event in waits if event.line is not None)
     chosen = sorted(counted.most_common(most))
     words = [
@@ -44,6 +43,13 @@ def sync_causes(waits: Sequence[Event], source: str, most: int = 4) -> str:
     ]
     others = len(waits) - sum(times for _, times in chosen)
     return "; ".join([*words, *([f"{others:,} elsewhere" if words else "outside your file"] if others else [])])
+
+
+def _uses(source: str) -> list[Use]:
+    try:
+        return uses_of(source, "")
+    except UNREADABLE:
+        return []
 
 
 def _cause(name: str, line: int | None, uses: Sequence[Use]) -> str:
@@ -142,8 +148,18 @@ def _wrong_count(run: Run, call: Call, direction: _Direction, low: int, high: in
     if copies:
         total = sum(event.size_bytes for event in copies)
         got = f"{count(len(copies), direction.word)} of {exact_size(total)} in all, {describe_lines(copies)}"
+        if direction is TO_DEVICE and _are_made_numbers(copies, run.source):
+            got += ": `torch.tensor` makes a number on the host and copies it, but `torch.full` makes it on the device"
     expected, line = f"{format_bounds(low, high, direction.word)} in a call", _line_beyond(copies, direction, high)
     return run.finding(call, expected, got, line, "Create data where it is used, or move it once, as a whole.")
+
+
+def _are_made_numbers(copies: Sequence[Event], source: str) -> bool:
+    """Return True if all copies are of single numbers, and from lines that call `torch.tensor`."""
+    if any(copy.size_bytes > _NUMBER_BYTES for copy in copies):
+        return False
+    calls = {use.line for use in _uses(source) if use.kind == "call" and use.names[0].rpartition(".")[2] == "tensor"}
+    return all(copy.line in calls for copy in copies)
 
 
 def _wrong_asynchronous(run: Run, call: Call, direction: _Direction, low: int, high: int) -> Finding | None:

@@ -90,9 +90,32 @@ def tensors_by_path(output: Any) -> dict[str, ObservedTensor]:
     return {path: leaf for path, leaf in leaves_by_path(output).items() if isinstance(leaf, ObservedTensor)}
 
 
-def part_name(path: str) -> str:
-    """Return `the result`, `result[0]` or `result['weights']`."""
-    return f"result[{path!r}]" if path and not path.isdigit() else f"result[{path}]" if path else "the result"
+def part_name(path: str, whole: Any = None, root: str = "result") -> str:
+    """Return `the result`, `result[0]` or `result['weights'][0]`: the part as Python writes it.
+
+    The names in a module's state contain dots. Without the `whole` result, a path is taken as such a name. `root` is
+    the name of the whole, such as a file's.
+    """
+    name, rest = "the result" if root == "result" and not path else root, path
+    while rest:
+        key, rest, whole = _first_step(rest, whole)
+        name += f"[{describe_key(key)}]"
+    return name
+
+
+def _first_step(path: str, whole: Any) -> tuple[str | int, str, Any]:
+    """Return the first key of a path, the rest of the path, and the part of `whole` at the key."""
+    words = path.split(".")
+    for number in range(len(words), 0, -1):  # the longest key first: a dict's keys may contain dots
+        text, rest = ".".join(words[:number]), ".".join(words[number:])
+        key = int(text) if text.isdecimal() else text
+        match whole:
+            case dict() if text in whole or key in whole:
+                key = text if text in whole else key
+                return key, rest, whole[key]
+            case list() | tuple() if isinstance(key, int) and key < len(whole):
+                return key, rest, whole[key]
+    return int(path) if path.isdecimal() else path, "", None
 
 
 def part_at(tree: Any, path: str) -> Any:
@@ -227,8 +250,9 @@ def first_difference(
 
 def _layers(expected: torch.nn.Module, got: ObservedModule) -> tuple[str, str] | None:
     """Describe the first submodule that differs in name or class, and the expected one."""
-    wanted = [(name, type(layer).__name__) for name, layer in expected.named_modules() if name]
-    for (wanted_name, wanted_class), (name, class_name) in zip(wanted, got.layers, strict=False):
+    layers = expected.named_modules(remove_duplicate=False)
+    wanted = [(name, type(layer).__name__) for name, layer in layers if name]
+    for (wanted_name, wanted_class), (name, class_name, _) in zip(wanted, got.layers, strict=False):
         if (wanted_name, wanted_class) != (name, class_name):
             right = f"{wanted_name!r}, a {wanted_class}"
             return f"a module with {describe_key(name)}, a {class_name}, instead of {right}", f"a module with {right}"
@@ -260,5 +284,5 @@ def describe_expected(difference: Difference, describe: Callable[[Any], str], wh
     if not difference.wanted and (len(words) <= _ONE_LINE or not difference.path):
         return words
     part = difference.wanted or describe(difference.expected)
-    lead = f"{part_name(difference.path)} is {part}" if difference.path else part
+    lead = f"{part_name(difference.path, whole)} is {part}" if difference.path else part
     return f"{truncate(lead, _LONGEST_DESCRIPTION)}; the whole result: {truncate(words, _LONGEST_DESCRIPTION)}"

@@ -38,7 +38,7 @@ def value(
         whole = f"; the whole result: {shorten(call.output)}" if difference.path else ""
         return Finding(
             expected=describe_expected(difference, shorten, wanted),
-            got=f"{part_name(difference.path)} is {difference.wrong}{run.which(call)}{whole}",
+            got=f"{part_name(difference.path, call.output)} is {difference.wrong}{run.which(call)}{whole}",
             line=run.line_of(call),
             advice="Read the task's example again, and print what your function returns.",
         )

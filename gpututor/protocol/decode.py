@@ -124,7 +124,7 @@ class Decoder:
         self._count(len(layers) + len(non_persistent))
         return ObservedModule(
             _name(node["type"]),
-            tuple((_text(name), _name(kind)) for name, kind in layers),
+            tuple((_text(name), _name(kind), _name(settings)) for name, kind, settings in layers),
             node["training"] is True,
             self._tensors(node["parameters"]),
             self._tensors(node["buffers"]),

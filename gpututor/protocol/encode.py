@@ -182,11 +182,7 @@ class Encoder:
         parts = iter_parts(module)
         buffers, parameters = dict(state_of(parts, "_buffers")), dict(state_of(parts, "_parameters"))
         non_persistent = [joined(at, name) for at, part in parts for name in vars(part)["_non_persistent_buffers_set"]]
-        # A shared layer is one layer; its state has both names, as in a state dict.
-        firsts: dict[int, tuple[str, torch.nn.Module]] = {}
-        for path, part in parts:
-            firsts.setdefault(id(part), (path, part))
-        layers = [[self._text(path), _name(part)] for path, part in firsts.values() if path]
+        layers = [[self._text(path), _name(part), self._settings(part)] for path, part in parts if path]
         self._count_node(0, len(layers) + len(parameters) + len(buffers))
         return {
             "k": "module",
@@ -197,6 +193,15 @@ class Encoder:
             "parameters": {self._text(name): self._tensor(parameter) for name, parameter in parameters.items()},
             "buffers": {self._text(name): self._tensor(buffer) for name, buffer in buffers.items()},
         }
+
+    def _settings(self, module: torch.nn.Module) -> str:
+        """Return `8, 4, kernel_size=(3, 3)`, a part of the module's `repr`; empty if it raises an error."""
+        try:
+            return self._text(str(module.extra_repr())[:MAX_NAME])
+        except ValueRefused:
+            raise
+        except Exception:
+            return ""
 
     def _array(self, array: Any) -> dict[str, Any]:
         self._refuse_in_key("arrays")

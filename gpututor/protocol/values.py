@@ -81,8 +81,11 @@ class ObservedModule:
     """A received module: its class, and its parameters and buffers by their state names."""
 
     class_name: str
-    layers: tuple[tuple[str, str], ...]
-    """(name, class) of each submodule, in order."""
+    layers: tuple[tuple[str, str, str], ...]
+    """Each submodule's name, class and settings as PyTorch prints them (`extra_repr`), in order.
+
+    A module in two places has both names, as in a state dict.
+    """
     training: bool
     parameters: dict[str, ObservedTensor] = field(repr=False)
     buffers: dict[str, ObservedTensor] = field(repr=False)

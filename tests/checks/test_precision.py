@@ -50,6 +50,8 @@ def test_several_types_can_be_allowed_and_patterns_match() -> None:
 
     assert failure(CHECK, run).got.startswith("1 of 1 in bfloat16")
     assert precision({"aten::*mm": ("float16", "bfloat16")}).find(run) is None
+    assert precision({"aten::exp|aten::_softmax": "float32"}).find(run) is None
+    assert failure(precision({"aten::exp|aten::*mm": "float32"}), run).got.startswith("1 of 1 in bfloat16")
 
 
 def test_the_half_share_is_of_floating_point_operations() -> None:

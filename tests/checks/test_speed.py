@@ -13,6 +13,7 @@ from gpututor.checks.speed import describe_limit
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.columns import Trace
+from gpututor.trace.events import Kind
 from tests.support.check_runs import GPU, SOURCE, failure
 
 REAL = replace(GPU, virtual=False)
@@ -45,6 +46,17 @@ def test_times_over_the_ratio_are_too_slow_on_the_virtual_clock() -> None:
     assert failure(speed(1 / 3), modelled(334, 1000)).status is Status.TOO_SLOW
     with pytest.raises(CourseError, match="take no time"):
         speed(1.25).find(modelled(1000, 0))
+
+
+@pytest.mark.parametrize(("launched", "words", "line"), [(200, "line 5 costs most: 45 %", 5), (900, "40 %", None)])
+def test_the_line_that_costs_most_is_named(launched: int, words: str, line: int | None) -> None:
+    trace = Trace()
+    trace.add(Kind.TRANSFER, "aten::_to_copy", "cuda:0", launched=launched, start=launched, end=1100, line=5)
+    call = replace(taking(2000), trace=trace)
+    finding = failure(speed(1.25), replace(modelled(0, 100), calls=(call,)))
+
+    assert words in finding.got
+    assert finding.line == line
 
 
 def test_measured_times_are_shown_with_their_spread() -> None:

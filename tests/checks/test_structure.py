@@ -76,6 +76,9 @@ def test_a_module_is_not_a_dict_and_its_layers_count() -> None:
     check = structure(lambda: net(torch.nn.ReLU()))
 
     assert check.find(run_of(observed(net(torch.nn.ReLU())))) is None
+    once = torch.nn.ReLU()
+    twice = structure(lambda: net(torch.nn.ReLU(), torch.nn.ReLU()))
+    assert twice.find(run_of(observed(net(once, once)))) is None
     assert "instead of a module" in failure(check, run_of(observed(net().state_dict()))).got
     assert "instead of '1', a ReLU" in failure(check, run_of(observed(net(torch.nn.Identity())))).got
     fewer = failure(check, run_of(observed(net())))

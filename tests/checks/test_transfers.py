@@ -35,6 +35,13 @@ def test_the_line_is_that_of_the_first_excess_copy() -> None:
     assert second.expected.startswith("0 to 1 ")
 
 
+@pytest.mark.parametrize(("size_bytes", "line", "is_named"), [(8, 2, True), (8, 3, False), (16, 2, False)])
+def test_a_number_made_on_the_host_is_named(size_bytes: int, line: int, is_named: bool) -> None:
+    source = "def work(x):\n    y = torch.tensor(1.0, device=x.device)\n    return x.to('cuda') + y\n"
+    run = run_of(None, trace=copies(("cpu", "cuda:0", size_bytes, line)), source=source)
+    assert ("`torch.full` makes it" in failure(transfers(to_device=0), run).got) is is_named
+
+
 def test_bytes_can_be_computed_from_the_inputs() -> None:
     check = transfers(bytes_to_device=lambda drawn, machine: drawn["x"].nbytes)
 

@@ -10,7 +10,15 @@ import torch
 
 from gpututor.checks import parity, processes, structure, value
 from gpututor.checks.parity import leaves
-from gpututor.checks.trees import LONGEST_PATH, first_difference, joined, tensors_by_path, type_name
+from gpututor.checks.trees import (
+    LONGEST_PATH,
+    first_difference,
+    joined,
+    leaves_by_path,
+    part_name,
+    tensors_by_path,
+    type_name,
+)
 from gpututor.checks.value import shorten
 from gpututor.protocol.decode import Decoder
 from gpututor.protocol.encode import Encoder
@@ -29,6 +37,20 @@ def spoofed(name: str) -> ObservedObject:
     made: ObservedObject = observed(type(name, (), {})())
     assert made.type_name == name
     return made
+
+
+def test_a_part_is_named_as_python_writes_it() -> None:
+    result = observed({"bytes": [1, 2], "by": {"0.weight": X, "0": {1: X}}, "net": torch.nn.Linear(1, 1, bias=False)})
+
+    assert [part_name(path, result) for path in leaves_by_path(result)] == [
+        "result['by']['0'][1]",
+        "result['by']['0.weight']",
+        "result['bytes'][0]",
+        "result['bytes'][1]",
+        "result['net']['weight']",
+    ]
+    assert part_name("0.weight", observed(torch.nn.Linear(1, 1))) == "result['0.weight']"
+    assert part_name("", result) == "the result"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 from torch import nn
 
-from gpututor.checks import parity, placement, structure
+from gpututor.checks import Check, Finding, Run, parity, placement, structure
 
 
 def reference(checkpoint: dict[str, torch.Tensor], channels: int, classes: int) -> nn.Module:
@@ -24,10 +26,38 @@ def reference(checkpoint: dict[str, torch.Tensor], channels: int, classes: int) 
     return model
 
 
+def settings(text: str) -> str:
+    """Return a layer's settings in one form: `1` for `(1, 1)` and for `same`; working in place changes no value."""
+    text = text.replace("inplace=True", "").replace("padding=same", "padding=1")
+    return re.sub(r"\((\d+), \1\)", r"\1", text)
+
+
+def find_other_layer(run: Run) -> Finding | None:
+    """Find a layer with other settings than the task's, such as its padding. The state does not show them."""
+    for call in run.calls:
+        layers = dict(reference(**call.drawn).named_children())
+        for name, kind, text in call.output.layers:
+            wanted = layers[name].extra_repr()
+            if settings(text) != settings(wanted):
+                got = f"{kind}({text}){run.which(call)}"
+                return Finding(f"layer {name}: {kind}({wanted})", got, run.line_of(call))
+    return None
+
+
 checks = [
     structure(
         reference,
         advice="Build the layers in the order of the task, in one nn.Sequential, and return the model itself.",
+    ),
+    Check(
+        "layers",
+        lambda machine: "Its layers have the settings of the task",
+        find_other_layer,
+        needs=("structure",),
+        why="A checkpoint fits many models: sizes of kernels are in it, but neither padding nor the size of the pool.",
+        advice="Compare this layer with the task's list, setting by setting.",
+        results_only=True,
+        kind="structure",
     ),
     placement(
         outputs="device",

@@ -21,6 +21,7 @@ from gpututor.checks import (
     taken,
     transfers,
 )
+from gpututor.trace.events import WORK, Event, Kind
 
 
 def reference(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
@@ -34,16 +35,48 @@ def product_in_float32(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
     return {**reference(a.float(), b.float())}
 
 
+def cpu_products(call: Call) -> list[Event]:
+    """All products on the CPU in float64."""
+    products = [event for event in call.trace if event.name == "aten::mm" and event.device == "cpu"]
+    return [event for event in products if event.dtype == "float64"]
+
+
+def gpu_products(call: Call) -> list[Event]:
+    return [event for event in call.trace if event.name == "aten::mm" and event.device != "cpu"]
+
+
 def on_the_cpu(call: Call) -> float:
     """Seconds of the last product on the CPU in float64."""
-    products = [event for event in call.trace if event.name == "aten::mm" and event.device == "cpu"]
-    wide = [event for event in products if event.dtype == "float64"]
-    return wide[-1].duration / 1e9 if wide else math.nan
+    products = cpu_products(call)
+    return products[-1].duration / 1e9 if products else math.nan
 
 
 def on_the_gpu(call: Call) -> Taken:
-    """Seconds of the last product on the device, from its launch until it was done."""
-    return taken(call, [event for event in call.trace if event.name == "aten::mm" and event.device != "cpu"][-1:])
+    """Seconds of a product on the device, from its launch until it was done.
+
+    It is the last one, or the last one that the host waits for: a timer returns no product, so another one follows.
+    """
+    products = gpu_products(call)
+    work = [event.launched for event in call.trace if event.kind in WORK]
+    waits = [event.launched for event in call.trace if event.kind is Kind.SYNCHRONISE]
+    for product in reversed(products[1:]):
+        following = min((launched for launched in work if launched > product.launched), default=math.inf)
+        if any(product.launched <= wait < following for wait in waits):
+            return taken(call, [product])
+    return taken(call, products[-1:])
+
+
+def find_cold(run: Run) -> Finding | None:
+    """Find a call that computes a product only once. The CPU's products are seen with a virtual GPU only."""
+    for call in run.calls:
+        products = {"GPU": gpu_products(call)}
+        if run.machine.virtual:
+            products["CPU"] = cpu_products(call)
+        for place, events in products.items():
+            if len(events) < 2:
+                expected = f"two products or more on the {place}: one to warm up, then the one that is timed"
+                return Finding(expected, f"{len(events)}{run.which(call)}", events[0].line if events else None)
+    return None
 
 
 def wrong_ratio(run: Run) -> Finding | None:
@@ -107,6 +140,14 @@ checks = [
     parity(product_in_float32),
     replace(cpu_time, sentence=lambda machine: "cpu_seconds matches the time that the product took"),
     replace(gpu_time, sentence=lambda machine: "gpu_seconds matches the time that the product took"),
+    Check(
+        "warm_up",
+        lambda machine: "It computes each product before the clock starts, too",
+        find_cold,
+        why="The first use of an operator loads its kernels and libraries: on a real GPU that takes milliseconds.",
+        advice="Compute each product once before its clock starts, on the CPU and on the GPU.",
+        on="gpu",
+    ),
     Check(
         "speedup",
         lambda machine: "The speed-up is the ratio of the two times",

@@ -23,7 +23,7 @@ def reference(sizes: list[int]) -> dict[str, Any]:
 def products(call: Call, size: int) -> list[Event]:
     """All products of two matrices of this size in float32, in their order, whose times are known."""
     flops = 2.0 * size**3
-    all_products = [event for event in call.trace if event.name == "aten::mm" and event.end >= 0]
+    all_products = [event for event in call.trace if event.name.endswith("mm") and event.end >= 0]
     return [event for event in all_products if event.flops == flops and event.dtype == "float32"]
 
 
@@ -48,6 +48,19 @@ def for_each_size(truth: Callable[[list[Event], Call], Taken]) -> Callable[[Call
         ]
 
     return truths
+
+
+def find_cold(run: Run) -> Finding | None:
+    """Find a product that is computed only once. The CPU's products are seen with a virtual GPU only."""
+    for call in run.calls:
+        for size in call.drawn["sizes"]:
+            events = products(call, size)
+            for place in ("GPU", "CPU") if run.machine.virtual else ("GPU",):
+                there = [event for event in events if (event.device == "cpu") == (place == "CPU")]
+                if len(there) < 2:
+                    expected = f"two products of size {size} or more on the {place}: one to warm up, then the timed one"
+                    return Finding(expected, f"{len(there)}{run.which(call)}", there[0].line if there else None)
+    return None
 
 
 def wrong_shape(run: Run) -> Finding | None:
@@ -119,6 +132,14 @@ checks = [
     ),
     replace(gpu_times, sentence=lambda machine: "Its GPU times match the times of the products"),
     replace(cpu_times, sentence=lambda machine: "Its CPU times match the times of the products"),
+    Check(
+        "warm_up",
+        lambda machine: "It computes each product before the clock starts, too",
+        find_cold,
+        why="The first use of an operator loads its kernels and libraries: on a real GPU that takes milliseconds.",
+        advice="For each size, compute the product once before the clock starts, on the CPU and on the GPU.",
+        on="gpu",
+    ),
     Check(
         "wins_at",
         lambda machine: "It finds the first size at which the GPU is faster",

@@ -6,15 +6,15 @@ from typing import Any
 
 import torch
 
-SIZES = ((48, 200, 360, 480), (33, 97, 149, 301, 401), (1, 24, 57))
-"""Sizes of each case; up to 15 are added to all but a size of one."""
+SIZES = ((48, 200, 360, 480), (33, 97, 149, 301, 401), (2, 24, 57))
+"""Sizes of each case; up to 15 are added to each. A product of size 1 would be no product in `torch.einsum`."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
     """No figure can be known before."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     more = torch.randint(16, (len(SIZES[case]),), generator=chance).tolist()
-    return {"sizes": [size + extra if size > 1 else 1 for size, extra in zip(SIZES[case], more, strict=True)]}
+    return {"sizes": [size + extra for size, extra in zip(SIZES[case], more, strict=True)]}
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:

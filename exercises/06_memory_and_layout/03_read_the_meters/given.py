@@ -39,8 +39,13 @@ def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
         return torch.empty(size, dtype=torch.uint8, device=place)
 
     def work(sizes: dict[str, int]) -> Callable[[], torch.Tensor]:
+        calls = []
+
         def run() -> torch.Tensor:
             """Return a tensor; keep another in a list that is never emptied."""
+            if calls:
+                raise RuntimeError("this work was called a second time: call each work once")
+            calls.append(1)
             if sizes["kept"]:
                 HELD.append(taken(sizes["kept"]))
             scratch = taken(sizes["scratch"])

@@ -40,7 +40,7 @@ checks = [
     ),
     placement("device", advice="All inputs are on the device: leave the results there."),
     precision(
-        {"aten::addmm": "float16", "aten::native_layer_norm": "float32", "aten::_*softmax": "float32"},
+        {"aten::addmm": "float16", "aten::native_layer_norm": "float32", "aten::_*softmax|aten::exp": "float32"},
         why="Products gain from half precision; a normalization and a softmax only lose digits.",
         advice=(
             "Leave the models in float32 and let autocast cast: model.half() converts every layer, and without"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import torch
 
 from gpututor.checks import Call, Check, Finding, Machine, Run, launches, parity, placement, speed, structure, syncs
+from gpututor.checks.model import on_virtual_gpu
 from gpututor.trace.events import Kind
 
+SLOWER = 1.15
+"""Times good code's kernels."""
 EXACT_ERROR = 1e-5
 """Relative error between the types: float32 stays far below it at any length, and TF32 and float16 are at 3e-4."""
 
@@ -72,6 +75,21 @@ def find_switch(run: Run) -> Finding | None:
     return None
 
 
+def gpu_ns(call: Call) -> int:
+    return sum(event.duration for event in call.trace if event.kind is Kind.KERNEL and event.device != "cpu")
+
+
+def find_slow(run: Run) -> Finding | None:
+    """Find a call whose kernels, the casts among them, take longer than those of good code."""
+    for call, good in zip(run.calls, run.baselines["baseline.py"], strict=True):
+        if gpu_ns(call) > SLOWER * gpu_ns(good):
+            expected = f"at most {SLOWER} times the {gpu_ns(good) / 1000:.1f} µs of good code on the GPU"
+            kernels = (event for event in call.trace if event.kind is Kind.KERNEL)
+            longest = max(kernels, key=lambda event: event.duration)
+            return Finding(expected, f"{gpu_ns(call) / 1000:.1f} µs (modelled){run.which(call)}", longest.line)
+    return None
+
+
 def exact_sentence(machine: Machine) -> str:
     return "Exact products run in full float32"
 
@@ -119,10 +137,20 @@ checks = [
         why="The switch is global: the program's next float32 product may have to be exact.",
         advice="Remember the switch's position before you change it, and restore it after the product.",
     ),
-    speed(
-        1.15,
-        beside="good code",
+    Check(
+        "gpu_time",
+        lambda _: f"The GPU needs at most {SLOWER} times as long as for good code",
+        find_slow,
+        needs=("structure",),
         why="float32 without TF32 leaves the matrix units idle; casts of the table cost time as well.",
         advice="Ask torch.cuda.get_device_capability(). TF32 casts nothing; without it, float16 is worth its casts.",
+        on=on_virtual_gpu,
+        timed=True,
+    ),
+    speed(
+        4,
+        beside="good code",
+        why="While the host prepares a product, the GPU has nothing to do.",
+        advice="torch.stack joins the vectors in one operator. torch.vstack and a loop make a view of each first.",
     ),
 ]

@@ -103,7 +103,7 @@ checks = [
         kind="values",
     ),
     precision(
-        {"aten::*mm": "bfloat16", "aten::_log_softmax": "float32"},
+        {"aten::*mm": "bfloat16", "aten::_log_softmax|aten::logsumexp|aten::exp": "float32"},
         why="Products suffer little from few digits. A sum of exponentials in bfloat16 suffers a lot.",
         advice="Forward pass inside torch.autocast('cuda', dtype=torch.bfloat16); widen the scores before the loss.",
     ),

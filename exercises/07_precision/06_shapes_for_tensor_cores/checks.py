@@ -154,7 +154,7 @@ checks = [
         modelled,
     ),
     speed(
-        1.75,
+        3,
         beside="good code",
         why="Padding is one operator for the table and one for each batch.",
         advice="functional.pad, or one assignment to a slice, copies all rows at once.",

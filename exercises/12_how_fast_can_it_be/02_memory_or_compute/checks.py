@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import isclose
 from typing import Any
 
-from gpututor.checks import Call, Check, Finding, Machine, Run, Taken, measurement, structure, taken
+from gpututor.checks import Call, Check, Finding, Machine, Run, Taken, launches, measurement, structure, taken
 from gpututor.hardware.gpus import gpu_spec
 from gpututor.trace.events import Event, Kind
 
@@ -63,6 +63,21 @@ def wrong_limit(run: Run) -> Finding | None:
     return None
 
 
+def wait_between(run: Run) -> Finding | None:
+    """Find a wait between the last ten calls."""
+    for call in run.calls:
+        launched = [event.launched for event in kernels(call)]
+        for event in call.trace:
+            if event.kind is Kind.SYNCHRONISE and launched[0] < event.launched < launched[-1]:
+                return Finding("no wait between the ten calls", f"a wait{run.which(call)}", event.line)
+    return None
+
+
+def least_calls(name: str) -> Callable[[dict[str, Any], Machine], tuple[int, None]]:
+    """Return the bounds of kernels of this name: ten to be timed and one before, if the work launches it."""
+    return lambda drawn, machine: (CALLS + 1 if drawn["is_product"] is (name == "aten::mm") else 0, None)
+
+
 def sentence(text: str) -> Callable[[Machine], str]:
     return lambda machine: text
 
@@ -79,6 +94,24 @@ checks = [
             advice="Warm up, synchronize, read the clock, call work ten times, synchronize, read it, divide by ten.",
         ),
         sentence=sentence("Its time is the time of one call"),
+    ),
+    replace(
+        launches(
+            by_name={name: least_calls(name) for name in ("aten::mm", "aten::add")},
+            name="warm_up",
+            why="The first call loads kernels and takes memory: on a real GPU that takes milliseconds.",
+            advice="Call work once before the clock starts, and do not count that call.",
+        ),
+        sentence=sentence("It calls work once to warm up"),
+    ),
+    Check(
+        "in_a_row",
+        sentence("The ten calls follow each other without a wait"),
+        wait_between,
+        needs=("structure", "seconds"),
+        why="A wait after each call leaves the GPU idle during every launch: a short kernel seems far slower.",
+        advice="Wait once before the first of the ten calls, and once after the last.",
+        on="gpu",
     ),
     Check(
         "shares",

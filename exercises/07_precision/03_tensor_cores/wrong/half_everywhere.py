@@ -1,4 +1,4 @@
-# fails: speed
+# fails: gpu_time
 # float16 on every GPU: if a GPU has TF32, the casts cost more than they save.
 import torch
 

@@ -1,4 +1,4 @@
-# fails: speed
+# fails: gpu_time
 # One product, but always in float32 without TF32: the matrix units are idle.
 import torch
 

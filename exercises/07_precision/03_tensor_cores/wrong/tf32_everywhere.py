@@ -1,4 +1,4 @@
-# fails: speed
+# fails: gpu_time
 # Only allows TF32: a T4 has none, and computes in float32.
 import torch
 

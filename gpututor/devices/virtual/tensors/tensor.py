@@ -107,7 +107,8 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
         if not isinstance(value, torch.Tensor):
             torch_private.set_data(self, value)  # raises torch's error
             return
-        if type(value) is not VirtualTensor:
+        if type(value) is not VirtualTensor or value.is_inference() is not self.is_inference():
+            # C++ sees two incompatible kinds of tensor: it knows that tensors of one device are compatible.
             Hooks.set_data_across_devices(self, value)
             return
         torch_private.set_data(self, VirtualTensor(value._host, value._device, value._block))

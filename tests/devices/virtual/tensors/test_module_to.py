@@ -330,6 +330,16 @@ def test_a_parameter_moves_by_its_data_both_ways_as_the_same_object() -> None:
     assert type(layer.weight) is nn.Parameter
 
 
+def test_a_parameter_takes_data_of_inference_mode() -> None:
+    layer = nn.Conv2d(2, 2, 3).cuda()
+    weight, values = layer.weight, layer.weight.tolist()
+    with torch.inference_mode():
+        layer.weight.data = weight.data.contiguous(memory_format=torch.channels_last)
+    assert layer.weight is weight
+    assert weight.is_contiguous(memory_format=torch.channels_last)
+    assert weight.tolist() == values
+
+
 def test_other_data_shares_memory_and_is_refused_if_grad_is_set() -> None:
     tensor, values = torch.ones(3), torch.zeros(2, device="cuda")
     tensor.data = values

@@ -1,0 +1,14 @@
+# The product by einsum, which makes some views first: that is time of the host.
+import torch
+
+
+def project(vectors, table, exact):
+    rows = torch.stack(vectors)
+    if not exact and torch.cuda.get_device_capability() < (8, 0):
+        return torch.einsum("nk,mk->nm", rows.half(), table.half()).float()
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest" if exact else "high")
+    try:
+        return torch.einsum("nk,mk->nm", rows, table)
+    finally:
+        torch.set_float32_matmul_precision(before)
