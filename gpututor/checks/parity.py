@@ -269,11 +269,12 @@ def compare_with_reference(
         return _listed(got, ref, errors.strange, "inf and nan only where the reference has them", "", advice)
     wanted = f"a relative error of at most {gates.frobenius:.0e} for {dtype}"
     worst = errors.relative > max(gates.largest, errors.largest / 10)
-    if not bool(worst.any()):  # no element alone is far off, but all together are
-        worst = errors.relative > errors.largest / 10
+    if not bool(worst.any()):  # no element alone is far off, but all together are; or the reference is all zeros
+        worst = errors.relative > (errors.largest / 10 if math.isfinite(errors.largest) else 0.0)
     if errors.frobenius <= gates.frobenius:
         wanted = f"no error above {gates.largest:.0e} of its row's size for {dtype}"
-    return _listed(got, ref, worst, wanted, f"relative error {errors.frobenius:.1e}; ", advice)
+    figure = f"relative error {errors.frobenius:.1e}; " if math.isfinite(errors.frobenius) else ""
+    return _listed(got, ref, worst, wanted, figure, advice)
 
 
 def _listed(

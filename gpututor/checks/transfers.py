@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpututor.checks.bounds import Amount, describe_lines, format_bounds, line_with_most, parse_bounds
+from gpututor.checks.launches import launches_of
 from gpututor.checks.model import Applies, Call, Check, Finding, Run, count, first_finding, in_each_call
 from gpututor.checks.python_syntax import UNREADABLE, Use, uses_of
 from gpututor.trace.events import Event, Kind
@@ -120,17 +121,28 @@ def transfers(
 
 
 def syncs(
-    *, at_most: Amount = 0, name: str = "syncs", why: str = WHY_SYNCS, advice: str = "", on: Applies = "gpu"
+    *,
+    at_most: Amount = 0,
+    loop_of: str = "",
+    name: str = "syncs",
+    why: str = WHY_SYNCS,
+    advice: str = "",
+    on: Applies = "gpu",
 ) -> Check:
-    """Check the number of times that the host waits for a device in each call."""
+    """Check the number of times that the host waits for a device in each call.
+
+    `loop_of`: count the waits of each process between its first and its last launch of a kernel whose name matches this
+    pattern, such as `aten::*mm`, and no others.
+    """
 
     def find(run: Run, call: Call) -> Finding | None:
         _, high = parse_bounds(at_most, call, run.machine, name)
-        waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
+        waits = [wait for process in call.ranks or (call,) for wait in _waits(process, loop_of)]
         if len(waits) <= high:
             return None
+        amount = f"{'at most ' if high else ''}{count(high, 'wait')}"
         return Finding(
-            expected=f"{'at most ' if high else ''}{count(high, 'wait')} for the device in a call",
+            expected=f"{amount} for the device in the loop" if loop_of else f"{amount} for the device in a call",
             got=f"{count(len(waits), 'wait')}: {sync_causes(waits, run.source)}{run.which(call)}",
             line=line_with_most(waits),
             advice="Keep results on the device; bring one value to the host, once, at the end.",
@@ -138,6 +150,15 @@ def syncs(
 
     sentence = "No unnecessary waits for the device"
     return Check(name, lambda _: sentence, in_each_call(find), (), why, advice, on)
+
+
+def _waits(call: Call, loop_of: str) -> list[Event]:
+    """Return the waits for a device; with `loop_of`, those between kernels of that name."""
+    waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
+    work = launches_of(call, loop_of) if loop_of else []
+    if not work:
+        return waits
+    return [wait for wait in waits if work[0].launched <= wait.launched <= work[-1].launched]
 
 
 def _wrong_count(run: Run, call: Call, direction: _Direction, low: int, high: int) -> Finding | None:

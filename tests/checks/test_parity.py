@@ -215,6 +215,12 @@ def test_parity_names_the_part_and_the_call() -> None:
     assert "x of shape (2, 3)" in finding.got
 
 
+def test_each_number_in_place_of_a_reference_of_zeros_is_listed() -> None:
+    got = torch.tensor([[0.0, 0.5], [2.0, 0.0]])
+
+    assert wrong(got, torch.zeros(2, 2)).got == "at [0, 1] 0.5, not 0; at [1, 0] 2, not 0 (2 of 4 elements are off)"
+
+
 def test_gates_widen_by_tiers_and_errors_up_to_a_limit() -> None:
     for tier in TIERS.values():
         assert tier.largest == pytest.approx(10 * tier.frobenius)

@@ -69,6 +69,31 @@ def test_waits_are_counted_and_their_line_is_reported() -> None:
     assert failure(syncs(at_most=1), run_of(None, trace=waits(5, 6))).expected.startswith("at most 1 wait ")
 
 
+AROUND_A_LOOP = """import torch
+def work(in_loop):
+    x = torch.ones(4, 4, device="cuda")
+    torch.cuda.synchronize()
+    for _ in range(3):
+        x = x @ x
+        print(x[0, 0].item()) if in_loop else None
+    print(x.norm().item())
+    torch.cuda.synchronize()
+"""
+
+
+def test_waits_before_and_after_a_loop_do_not_count_if_only_its_waits_are_to() -> None:
+    outside, everywhere = (recorded(AROUND_A_LOOP, {"in_loop": in_loop}) for in_loop in (False, True))
+    check = syncs(loop_of="aten::*mm")
+
+    assert check.find(outside) is None
+    assert failure(syncs(), outside).got.startswith("3 waits")
+    finding = failure(check, everywhere)
+    assert (finding.expected, finding.line) == ("no waits for the device in the loop", 7)
+    assert finding.got.startswith("2 waits"), "the last step's wait is after the last product"
+    ranks = replace(everywhere.calls[0], ranks=(outside.calls[0], everywhere.calls[0]))
+    assert failure(check, replace(everywhere, calls=(ranks,))).got.startswith("2 waits"), "each rank has its own loop"
+
+
 UP = """import torch
 def work(x, pinned, non_blocking):
     x = x.pin_memory() if pinned else x

@@ -84,6 +84,8 @@ def _parts(module: nn.Module) -> list[Any]:
 
 def _compare(rank: int, device: str, checkpointed: bool = False, **options: Any) -> Any:
     """Train a sharded network on a share of each batch, and a plain one on whole batches; return the differences."""
+    from gpututor.trace.events import Kind
+
     torch.manual_seed(0)
     plain = Net().to(device)
     net = copy.deepcopy(plain)
@@ -91,7 +93,8 @@ def _compare(rank: int, device: str, checkpointed: bool = False, **options: Any)
     _sharded(net, **options)
     batches = _batches(device)
     share = batches.chunk(dist.get_world_size(), dim=1)[rank]
-    _train(net, share)
+    with recorded(__file__) as recorder:
+        _train(net, share)
     _train(plain, batches)
     ours, theirs = [whole.detach() for whole in _full(net)], list(plain.parameters())
     return {
@@ -101,6 +104,7 @@ def _compare(rank: int, device: str, checkpointed: bool = False, **options: Any)
         "devices": sorted({str(parameter.device) for parameter in [*net.parameters(), *ours]}),
         "local_rows": [int(parameter.to_local().size(0)) for parameter in _parts(net.head)],
         "state": sorted({type(value).__name__ for value in net.state_dict().values()}),
+        "hazards": [(event.name, event.line) for event in recorder.trace if event.kind is Kind.HAZARD],
     }
 
 

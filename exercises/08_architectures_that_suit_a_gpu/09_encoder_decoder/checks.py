@@ -101,7 +101,8 @@ checks = [
     parity(
         reference,
         why="Padding is not language, and a decoder that sees the next word learns only to copy it.",
-        advice="Hide the sources' padding twice, from encoder and decoder, and each target's future once.",
+        advice="Hide the sources' padding twice, from encoder and decoder, and each target's future once. The loss of a"
+        " label PAD is 0: see ignore_index.",
     ),
     syncs(
         at_most=0,

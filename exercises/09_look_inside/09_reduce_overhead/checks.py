@@ -58,8 +58,8 @@ checks = [
         few_launches,
         why="From the third call on, a call of a recorded graph is one launch, however many kernels it has.",
         advice=(
-            'Compile with mode="reduce-overhead". A graph that writes to its inputs or has tensors on the CPU is not'
-            " recorded; the compiler says so in its log."
+            'Compile with mode="reduce-overhead", and call the compiled model for each batch by itself. A graph that'
+            " writes to its inputs or has tensors on the CPU is not recorded; the compiler says so in its log."
         ),
         on=lambda machine: machine.virtual,
     ),

@@ -10,10 +10,12 @@ import torch
 from gpututor.checks import collectives, parity, placement, processes, structure, syncs, unmodified
 
 RANKS = 2
-OWN_WAITS = 8
-"""In each rank: the wrapper itself waits some five times, when it is made and when it lays out its buckets."""
+OWN_WAITS = 2
+"""In each rank: the wrapper itself waits in the second step, when it lays out its buckets."""
 FEW_BYTES = 64
 """Bytes for a loss that is averaged as well."""
+AVERAGING = ("allreduce", "c10d::reduce", "allgather")
+"""Collectives by which ranks average: DDP's, a sum for one rank or for shares, and all ranks' values."""
 
 
 def reference(
@@ -37,10 +39,9 @@ def own_gpu(drawn: dict[str, Any], machine: Any) -> list[Any]:
 
 
 def once_a_step(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
-    """Bytes of all gradients, for each step."""
-    steps = drawn["inputs"].shape[1]
-    wanted = steps * sum(tensor.nbytes for tensor in drawn["weights"].values())
-    return wanted, wanted + FEW_BYTES * steps
+    """Return the bounds: bytes of all gradients, for each step. The values show an average that is missing."""
+    each = sum(tensor.nbytes for tensor in drawn["weights"].values()) + FEW_BYTES
+    return 0, drawn["inputs"].shape[1] * each
 
 
 checks = [
@@ -53,7 +54,6 @@ checks = [
         own_gpu, advice="The starter's first line makes GPU number `rank` the current one. Leave the state there."
     ),
     processes(
-        {"allreduce": (1, None)},
         same=("",),
         why="Without the average before each step, every rank trains a model of its own.",
     ),
@@ -63,12 +63,13 @@ checks = [
         advice="Clear the gradients once a step, and divide each part's loss by the number of parts.",
     ),
     collectives(
-        bytes_by_name={"allreduce": once_a_step},
+        bytes_by_name=dict.fromkeys(AVERAGING, once_a_step),
         why="An average of unfinished sums is overwritten by the next one: its time on the link is lost.",
         advice="Only the last part of a step needs the average. For DDP, a part is its forward and its backward pass.",
     ),
     syncs(
         at_most=OWN_WAITS * RANKS,
+        loop_of="aten::*mm",
         why="One rank that waits for its GPU keeps the other waiting, too.",
         advice="Nothing in the loop needs a value on the CPU: look for .item(), print and .cpu().",
     ),

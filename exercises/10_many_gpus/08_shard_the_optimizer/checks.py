@@ -13,8 +13,8 @@ RANKS = 2
 RATE, BETAS, EPS = 0.01, (0.9, 0.999), 1e-4
 MOST = 3.8
 """Times the bytes of the weights."""
-OWN_WAITS = 7
-"""In each rank: the wrapper itself waits some five times, when it is made and when it lays out its buckets."""
+OWN_WAITS = 2
+"""In each rank: the wrapper itself waits in the second step, when it lays out its buckets."""
 
 
 def reference(
@@ -68,10 +68,12 @@ checks = [
     memory(
         peak=most_bytes,
         why="Adam's state takes twice the memory of the weights. With many ranks, a share of it is almost nothing.",
-        advice="Each rank needs the state of the parameters that it updates itself, and of no others.",
+        advice="Keep the state of this rank's own parameters only. Clear gradients before the forward pass, so that"
+        " DDP's second buckets do not come on top of its first.",
     ),
     syncs(
         at_most=OWN_WAITS * RANKS,
+        loop_of="aten::*mm",
         why="One rank that waits for its GPU keeps the other waiting, too.",
         advice="Nothing in the loop needs a value on the CPU: look for .item(), print and .cpu().",
     ),

@@ -12,8 +12,6 @@ RANKS = 2
 RATE, MOMENTUM = 0.1, 0.9
 MOST = 2.1
 """Times the bytes of the weights. Single layers need 1.8, pairs 2.03, and weights that stay gathered 2.16 or more."""
-OWN_WAITS = 1
-"""In each rank: nothing needs it, but a last wait does no harm."""
 
 
 def reference(
@@ -63,7 +61,7 @@ checks = [
         advice="Shard each layer, then the model. Weights that forward has used are freed until backward needs them.",
     ),
     syncs(
-        at_most=OWN_WAITS * RANKS,
+        loop_of="aten::*mm",
         why="One rank that waits for its GPU keeps the other waiting, too.",
         advice="Nothing in the loop needs a value on the CPU: look for .item(), print and .cpu().",
     ),

@@ -6,6 +6,7 @@ CPU streams and events do nothing, as in PyTorch.
 from __future__ import annotations
 
 import ctypes
+import sys
 from functools import wraps
 from itertools import count
 from typing import Any, cast
@@ -28,6 +29,7 @@ _real_event: Any = torch.Event
 _handles = count(0x5700_0000_0000, 0x60)
 _NS_PER_MS = 1_000_000
 _ADVICE = "Events cannot be shared between processes."
+_FSDP = "torch.distributed.fsdp."
 _OTHERS = "Streams of other libraries are not supported: create one with torch.cuda.Stream()."
 
 
@@ -357,7 +359,11 @@ class CudaStream(Stream):
             active_machine().gpu(options.get("device_index", 0))
             return super().__new__(cls, **options)
         gpu = gpu_of(device)
-        return cls._numbered(gpu, waits.next_number(gpu, priority))
+        number = waits.next_number(gpu, priority)
+        is_of_fsdp = sys._getframe(1).f_globals.get("__name__", "").startswith(_FSDP)
+        of_fsdp = active_machine().clock.order.of_fsdp
+        (of_fsdp.add if is_of_fsdp else of_fsdp.discard)((gpu.index, number))
+        return cls._numbered(gpu, number)
 
     @property
     def cuda_stream(self) -> int:

@@ -139,6 +139,8 @@ class HappensBefore:
         self.active = False
         """True if work can be out of order: a second stream was used, or a stream waited for another."""
         self.host: Known = {}
+        self.of_fsdp: set[Key] = set()
+        """Streams of FSDP, which makes them wait for the current stream before they get memory again."""
         self._count = 0
         self._streams: dict[Key, Known] = {}
 

@@ -237,6 +237,8 @@ class AllocationLog:
         if not self._recorder.enabled:
             return
         order = self.order
+        if (self._index, home) in order.of_fsdp:
+            return
         for use in uses:
             if use.key[1] not in recorded and not order.is_before(use, self._index, home) and not order.host_knows(use):
                 self.early_frees.append(EarlyFree(use, home, memory, self._host.now, self._recorder.place()))

@@ -29,6 +29,7 @@ def test_training_equals_one_process_with_the_whole_batch(results: Results, name
     for rank, result in enumerate(message[name] for message in results):
         assert result["difference"] <= tolerance
         assert f"cuda:{rank}" in result["devices"]
+        assert result["hazards"] == [], "gradients are memory of FSDP's stream, which it uses again in order"
 
 
 def test_rounding_to_bfloat16_shows(results: Results) -> None:

@@ -1,0 +1,29 @@
+# Reads the losses, and waits for the GPU and the other rank, after the loop.
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+
+def fully_sharded(make_model, inputs, targets, rank, world_size, init_method):
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=init_method, rank=rank, world_size=world_size)
+    model = make_model()
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer)
+    fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    losses = []
+    for batch, wanted in zip(inputs, targets, strict=True):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(batch), wanted)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    torch.cuda.synchronize()
+    print(f"rank {rank}: {torch.stack(losses).tolist()}")
+    parts = {name: parameter.detach().to_local() for name, parameter in model.named_parameters()}
+    dist.barrier()
+    dist.destroy_process_group()
+    return parts
