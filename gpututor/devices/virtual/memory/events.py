@@ -234,10 +234,8 @@ class AllocationLog:
         `uses` are the last launches that read or wrote the addresses `memory`, `recorded` the streams passed to
         `record_stream`.
         """
-        if not self._recorder.enabled:
-            return
         order = self.order
-        if (self._index, home) in order.of_fsdp:
+        if not self._recorder.enabled or (self._index, home) in order.of_fsdp:
             return
         for use in uses:
             if use.key[1] not in recorded and not order.is_before(use, self._index, home) and not order.host_knows(use):
@@ -246,8 +244,7 @@ class AllocationLog:
     def record_freed_in_use(self, new: range | None = None) -> None:
         """Record a hazard for each early free whose memory is in `new`, an allocation; or for all of them, at the end.
 
-        There is none if the stream has waited since for the launch that used the memory, as FSDP2's streams do before
-        they allocate.
+        There is none if the stream has waited since for the launch that used the memory.
         """
         order = self.order
         early, self.early_frees = self.early_frees, []
@@ -262,9 +259,17 @@ class AllocationLog:
                 if order.host_knows(use):
                     continue
             # The recorder may be off by now: it was on when the memory was freed.
-            times = {"launched": time, "start": time, "end": time}
             self._recorder.trace.add(
-                Kind.HAZARD, FREED_IN_USE, self._device, stream=home, partner=use.row, file=file, line=line, **times
+                Kind.HAZARD,
+                FREED_IN_USE,
+                self._device,
+                stream=home,
+                partner=use.row,
+                launched=time,
+                start=time,
+                end=time,
+                file=file,
+                line=line,
             )
 
     def spend(self, nanoseconds: int) -> None:
