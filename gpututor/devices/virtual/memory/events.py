@@ -159,7 +159,7 @@ class EarlyFree(NamedTuple):
     home: int
     """Stream that gets the memory back."""
     memory: range
-    """Its addresses."""
+    """Addresses of the memory."""
     time: int
     place: Place
 
