@@ -27,6 +27,7 @@ from tests.support.apps import (
     until,
     until_shown,
 )
+from tests.support.random_actions import key_event
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_text
 
 
@@ -45,6 +46,17 @@ async def test_leaving_the_editor_saves_at_once(pilot: Pilot[None], env: AppEnv,
     stop_ticking(pilot)  # only leaving may save here
     await pilot.press("e", *"x=1", *leave)
     await until(pilot, lambda: env.file().read_text().startswith("x=1def"), "for the file")
+
+
+async def test_no_key_is_taken_after_the_last_save(pilot: Pilot[None], env: AppEnv) -> None:
+    stop_ticking(pilot)
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e", "x")
+    for key in ("ctrl+q", "y"):
+        pilot.app.post_message(key_event(key))
+    await pilot.pause()
+    assert env.file().read_text() == editor.text
+    assert editor.text.startswith("xdef")
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
