@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.test-ready
 TEST_ALL_READY := $(VENV)/.test-all-ready
-# Each process gets tests that stand together, so that what they share is made once.
+# Each process gets neighboring tests, so that a shared fixture is made once.
 PYTEST := $(BIN)/pytest -n 3 --dist worksteal
 
 .PHONY: tutor setup test test-quick test-all lint dist matrix clean
@@ -16,7 +16,7 @@ tutor: $(READY)
 setup: $(TEST_READY)
 
 $(BIN)/python:
-	@echo "Making an environment of its own in $(VENV), which takes some seconds."
+	@echo "Making an environment in $(VENV), which takes some seconds."
 	@$(PYTHON) -m venv $(VENV)
 
 $(READY): pyproject.toml constraints.txt | $(BIN)/python
@@ -41,7 +41,7 @@ lint: $(TEST_READY)
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-# `make --jobs=2 test` does both side by side: tests that wait leave the checker a core.
+# `make --jobs=2 test` runs both at once: waiting tests leave the type checker a core.
 test: lint test-quick
 
 test-quick: $(TEST_READY)
@@ -54,7 +54,7 @@ dist: $(TEST_READY)
 	@rm -rf dist
 	$(BIN)/python -m build --no-isolation
 
-# Says what it would run and how long that takes; `make matrix ARGS='--run --torch 2.13'` runs it.
+# Lists what it would run, and the time; `make matrix ARGS='--run --torch 2.13'` runs it.
 matrix:
 	@$(PYTHON) tools/matrix.py $(ARGS)
 
