@@ -170,6 +170,7 @@ def test_options_without_versions_can_be_read(tmp_path: Path) -> None:
     assert Options.read(folder).exercises[0].versions == ()
 
 
+@pytest.mark.long
 def test_gradescopes_autograder_grades_with_the_students_values(course: Course, tmp_path: Path) -> None:
     roster, image, root = tmp_path / "roster.csv", tmp_path / "image.zip", tmp_path / "autograder"
     roster.write_text("id,email,extension\n" + "".join(f"{name},{name}@example.org,48\n" for name in STUDENTS))
@@ -208,6 +209,7 @@ def test_verify_finds_a_variant_without_a_place(course: Course) -> None:
     assert problem.key == "variant[1].name"
 
 
+@pytest.mark.long
 def test_verify_grades_each_value(course: Course, capsys: pytest.CaptureFixture[str]) -> None:
     exercise = course.exercises[1]
     words = ["verify", str(exercise.folder), "--no-mutants", "--workers", "1", "--json"]

@@ -74,7 +74,7 @@ def find_cold(run: Run) -> Finding | None:
             products["CPU"] = cpu_products(call)
         for place, events in products.items():
             if len(events) < 2:
-                expected = f"two products or more on the {place}: one to warm up, then the one that is timed"
+                expected = f"two products or more on the {place}: one to warm up, then the timed one"
                 return Finding(expected, f"{len(events)}{run.which(call)}", events[0].line if events else None)
     return None
 
