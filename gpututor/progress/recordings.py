@@ -20,7 +20,7 @@ from gpututor.processes import is_alive
 from gpututor.progress.store import Attempt, ProgressStore
 
 KEPT_NEWEST = 5
-"""Most recordings kept for an exercise, not counting that of the best attempt."""
+"""Limit of recordings for each exercise, in addition to the recording of its best attempt."""
 MOST_BYTES = 200 << 20
 """Disk space of all recordings together."""
 _NEW, _OLD = ".new-", ".old-"

@@ -190,7 +190,7 @@ def flush_printed() -> None:
 class _ReturnLine:
     """The line at which a function returned, read from its outermost frame.
 
-    A trace function finds the frame, and ends the tracing at once: traced code takes half as long again.
+    A trace function finds the frame, and ends the tracing at once, because it slows all Python code that it sees.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
