@@ -238,6 +238,7 @@ async def test_the_bar_follows_what_another_program_writes_or_removes(env: AppEn
         assert editor.text == "zero = 0\none = 1\nx = 2\n", "searched anew before it is replaced"
         await pilot.press("shift+tab", "ctrl+u", *"one")
         await until_shown(pilot, "1 of 1")
+        await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the autosave")
         env.file().write_text("")
         await until(pilot, lambda: editor.text == "", "for the reload")
         await pilot.press("tab", "enter", "escape")
