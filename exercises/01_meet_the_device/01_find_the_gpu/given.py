@@ -1,8 +1,8 @@
-"""Nothing is given: the function asks the machine."""
+"""No inputs: the function asks the machine."""
 
 from __future__ import annotations
 
 
 def draw(seed: int, case: int) -> dict[str, object]:
-    """No arguments: what differs is the machine."""
+    """Return no arguments: only the machine differs."""
     return {}

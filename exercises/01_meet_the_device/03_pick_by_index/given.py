@@ -1,4 +1,4 @@
-"""Indices that a launcher could pass: that exist, that are too large, and -1 for the CPU."""
+"""Indices that a launcher could pass: valid, too large, and -1 for the CPU."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any]:
-    """The values drawn; free memory belongs neither to a tensor nor to the cache."""
+    """Return the drawn values. Memory of tensors and of the cache is not free."""
     here = [
         (machine.memory_bytes // MIB - held - cached, percent)
         for held, cached, percent in drawn["here"][: machine.gpus]
@@ -32,7 +32,7 @@ ADVICE = {
 
 
 def parts(*names: str, check: str, sentence: str, why: str) -> Check:
-    """Values of the dict; the first one that is wrong brings its own advice."""
+    """Check some entries of the result. The first wrong entry decides which advice is shown."""
 
     def find(run: Run) -> Finding | None:
         for position, call in enumerate(run.calls, 1):

@@ -23,13 +23,13 @@ checks = [
     transfers(
         to_device=0,
         to_host=0,
-        why="The device can count by itself. A copy across the bus is slower than making the numbers there.",
+        why="The device can compute these numbers itself. That is faster than a copy across the bus.",
         advice="Pass device=device to the factory (torch.arange, torch.linspace) instead of moving its result. A number"
         " that is written to one element, as in grid[i, j, 0] = 0.5, is copied, too: compute whole rows or grids.",
     ),
     parity(
         reference,
-        why="A grid that is off by half a pixel, or turned, shifts everything that is looked up with it.",
+        why="If the grid is transposed or off by half a pixel, every lookup with it is wrong.",
         advice="Compare with the task: the centers are (i + 0.5) / height, and the first number runs down.",
     ),
 ]

@@ -16,5 +16,5 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Adds the device."""
+    """Add the device."""
     return {**drawn, "device": device}

@@ -1,4 +1,4 @@
-"""Nothing is copied that is there already, and everything else once."""
+"""Tensors that are on the device already are not copied; all others are copied once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def reference(batch: torch.Tensor, weights: torch.Tensor, **places: str) -> dict
 
 
 def already_there(drawn: dict[str, Any], machine: Any) -> dict[str, str]:
-    """The arguments that must come back as they are; without a GPU that is both."""
+    """Return the arguments that must come back as the same objects: both, if there is no GPU."""
     return {name: name for name in ("batch", "weights") if not must_move(drawn, machine, name)}
 
 

@@ -13,7 +13,7 @@ SHAPES = ((32, 16, 8), (7, 5, 3), (1, 9, 4), (6, 11, 1))
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """Tensors, and where each one is to live. All positive: no sum cancels to almost nothing."""
+    """Return two positive tensors, so that no sum cancels, and where each of them belongs."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     rows, inner, columns = SHAPES[case]
     batch_place, weights_place = PLACES[case]
@@ -26,7 +26,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Puts both tensors where they are to live, and adds the device."""
+    """Put both tensors where they belong, and add the device."""
     return {
         "batch": drawn["batch"].to(device) if drawn["batch_place"] == "device" else drawn["batch"],
         "weights": drawn["weights"].to(device) if drawn["weights_place"] == "device" else drawn["weights"],

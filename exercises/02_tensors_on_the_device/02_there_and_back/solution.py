@@ -1,4 +1,4 @@
-"""There and back: to the device and home, without a needless copy."""
+"""There and back: to the device and to the CPU, with no extra copies."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A table and queries on two devices: each of them is sometimes the larger one."""
+"""A table and queries on two devices: sometimes the table is larger, sometimes the queries are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CASES = (
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """Two tensors, and where each one is to live. All positive: no sum cancels to almost nothing."""
+    """Return two positive tensors, so that no sum cancels, and where each of them belongs."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     chosen = CASES[case]
     return {
@@ -28,7 +28,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Puts both tensors where they are to live."""
+    """Put both tensors where they belong."""
     return {
         name: drawn[name].to(device) if drawn[f"{name}_place"] == "device" else drawn[name]
         for name in ("table", "queries")

@@ -1,4 +1,4 @@
-"""The devices that were given to the tensors, by path."""
+"""The device of each tensor, by path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three trees as they occur: a batch, a checkpoint, a model's output. Each tensor lives somewhere."""
+"""Three realistic trees: a batch, a checkpoint and a model's output."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TREES = (a_batch, a_checkpoint, an_output)
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """A tree, and for its tensors in turn where they live: -1 is the CPU, else the number of a GPU."""
+    """Return a tree, and the place of each tensor in order: -1 for the CPU, otherwise the number of a GPU."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     tree = TREES[case](chance)
     places = torch.randint(-1, 2, (16,), generator=chance).tolist()
@@ -52,12 +52,12 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Moves each tensor where it is to live; weights become parameters."""
+    """Move each tensor to its place; weights become parameters."""
     return {"tree": settle(drawn["tree"], iter(drawn["places"]))}
 
 
 def settle(tree: Any, places: Any) -> Any:
-    """The same tree with its tensors moved, in the order in which they are met."""
+    """Return the tree with each tensor moved to the next of `places`."""
     match tree:
         case torch.Tensor():
             place, gpus = next(places), torch.cuda.device_count()

@@ -1,4 +1,4 @@
-"""Losses of some training steps: ordinary many, an odd number, only one."""
+"""Losses of 24 training steps, of 7, and of 1."""
 
 from __future__ import annotations
 

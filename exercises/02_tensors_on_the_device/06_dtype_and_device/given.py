@@ -8,7 +8,7 @@ import torch
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """A tensor, where it lives, where it goes to, and the dtype that it shall have there."""
+    """Return a tensor, its place, its destination, and its dtype there."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     match case:
         case 0:
@@ -26,7 +26,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Puts the tensor where it is to live; says where it goes to."""
+    """Put the tensor in its place, and pass its destination as a device."""
     return {
         "tensor": drawn["tensor"].to(device) if drawn["place"] == "device" else drawn["tensor"],
         "device": device if drawn["goal"] == "device" else torch.device("cpu"),

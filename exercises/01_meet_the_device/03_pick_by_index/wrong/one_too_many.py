@@ -1,5 +1,5 @@
 # fails: value
-# With n GPUs index n passes the test, but GPUs are counted from zero.
+# Accepts index n on a machine with n GPUs, but GPUs are counted from zero.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: value
-# Picks from the list of devices, where Python reads -1 as the last one.
+# Indexes the list of devices, where Python reads -1 as the last device.
 import torch
 
 

@@ -1,4 +1,4 @@
-# Goes to each GPU and asks there; free is what PyTorch has not reserved, as no other program runs.
+# Makes each GPU the current one; memory that PyTorch has not reserved is free, as no other program runs.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: machine
-# Reads the power's usage and limit as memory.
+# Mistakes power usage and limit for memory.
 import torch
 
 

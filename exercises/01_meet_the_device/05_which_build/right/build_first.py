@@ -1,4 +1,4 @@
-# Asks for the build first, and lets a question about a device start CUDA.
+# Checks the build first; then current_device() starts CUDA.
 import torch
 
 

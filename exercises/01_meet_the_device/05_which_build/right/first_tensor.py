@@ -1,4 +1,4 @@
-# Lets the first tensor start CUDA, and looks for the reasons in a table.
+# Lets the first tensor start CUDA, and looks up the error message in a table.
 import torch
 
 REASONS = {

@@ -1,5 +1,5 @@
 # fails: structure
-# The two coordinates come first: the numbers are right, and each point's are far apart.
+# Stacks the coordinates along the first dimension: the values are right, but the shape is (2, height, width).
 import torch
 
 

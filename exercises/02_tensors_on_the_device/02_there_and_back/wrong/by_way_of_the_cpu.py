@@ -1,5 +1,5 @@
 # fails: identity
-# Brings everything to the CPU first, to have it in one place, and then to the device.
+# Moves both tensors to the CPU first, so that they are in one place, and then to the device.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: structure
-# Returns the scores, and not where batch and weights are now: the caller moves them once more.
+# Returns only the scores: the caller has to move batch and weights again.
 
 
 def there_and_back(batch, weights, device):

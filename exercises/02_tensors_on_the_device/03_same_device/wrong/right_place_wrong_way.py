@@ -1,5 +1,5 @@
 # fails: transfers
-# The result ends where it should, but the work is always done on the GPU, and the large table is copied.
+# Returns the result in the right place, but always computes on the GPU, which copies the large table.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Copies every tensor to the CPU to test whether it is a tensor: a right answer at far too high a cost.
+# Calls .cpu() to test whether a value is a tensor: the answer is right, but each test is a copy.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Right where the new dtype is narrower, but sends images as float32.
+# Right when the new dtype is narrower, but images cross the bus as float32.
 import torch
 
 

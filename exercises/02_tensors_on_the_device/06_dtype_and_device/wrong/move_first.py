@@ -1,5 +1,5 @@
 # fails: transfers
-# Right for uint8 images, wrong where the new dtype is the narrower one.
+# Right for uint8 images, wrong when the new dtype is narrower.
 import torch
 
 

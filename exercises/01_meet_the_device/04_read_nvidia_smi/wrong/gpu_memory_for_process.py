@@ -1,5 +1,5 @@
 # fails: processes
-# Reports the GPU's memory as the process's.
+# Reports the memory in use on the whole GPU as the process's memory.
 import torch
 
 
