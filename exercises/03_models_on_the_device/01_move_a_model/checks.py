@@ -33,7 +33,7 @@ def settings(text: str) -> str:
 
 
 def find_other_layer(run: Run) -> Finding | None:
-    """Find a layer with other settings than the task's, such as its padding. The state does not show them."""
+    """Find a layer whose settings, such as its padding, differ from the task's. The state does not show them."""
     for call in run.calls:
         layers = dict(reference(**call.drawn).named_children())
         for name, kind, text in call.output.layers:
@@ -54,7 +54,7 @@ checks = [
         lambda machine: "Its layers have the settings of the task",
         find_other_layer,
         needs=("structure",),
-        why="A checkpoint fits many models: sizes of kernels are in it, but neither padding nor the size of the pool.",
+        why="A checkpoint fits many models: it shows the kernels' sizes, but neither padding nor the pool's size.",
         advice="Compare this layer with the task's list, setting by setting.",
         results_only=True,
         kind="structure",

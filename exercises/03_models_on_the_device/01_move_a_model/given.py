@@ -11,7 +11,7 @@ SIZES = ((3, 10), (5, 7), (4, 1))
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """The state of a trained network: parameters, and the statistics that its normalization has gathered."""
+    """The state of a trained network: parameters and running statistics."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     channels, classes = SIZES[case]
     shapes = {
@@ -33,5 +33,5 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Adds the device. The checkpoint stays on the CPU."""
+    """Add the device. The checkpoint stays on the CPU."""
     return {**drawn, "device": device}

@@ -30,7 +30,7 @@ def reference(mean: torch.Tensor, std: torch.Tensor, gain: torch.Tensor, batches
 
 
 def cut_off(run: Run) -> Finding | None:
-    """The first batch of a result through which nothing can be learned."""
+    """Find the first output that has no graph back to the gain."""
     for call in run.calls:
         for number, batch in enumerate(call.output["batches"]):
             if not batch.fact.requires_grad:

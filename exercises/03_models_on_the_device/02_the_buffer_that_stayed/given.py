@@ -25,5 +25,5 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """The batches are on the device; what becomes the layer's state comes from the CPU."""
+    """Put the batches on the device; the layer's future state stays on the CPU."""
     return {**drawn, "batches": [batch.to(device) for batch in drawn["batches"]], "device": device}

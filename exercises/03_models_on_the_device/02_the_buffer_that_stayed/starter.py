@@ -11,8 +11,8 @@ class Standardise(nn.Module):
         self, mean: torch.Tensor, std: torch.Tensor, gain: torch.Tensor
     ) -> None:
         super().__init__()
-        # TODO: plain tensors are no state of a module: .to(),
-        # state_dict() and parameters() pass them by.
+        # TODO: plain tensors are not part of a module's state: .to(),
+        # state_dict() and parameters() ignore them.
         self.mean = mean
         self.std = std
         self.gain = gain

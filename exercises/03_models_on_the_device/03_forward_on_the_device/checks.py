@@ -10,7 +10,7 @@ from gpututor.checks import Check, Finding, Machine, Run, memory, parity, placem
 
 
 def reference(state: dict[str, torch.Tensor], batch: torch.Tensor, **places: str) -> torch.Tensor:
-    """The classifier's probabilities, with its gathered statistics and without dropout."""
+    """The classifier's probabilities, with its running statistics and without dropout."""
     hidden = batch @ state["0.weight"].T + state["0.bias"]
     hidden = (hidden - state["1.running_mean"]) / (state["1.running_var"] + 1e-5).sqrt()
     hidden = (hidden * state["1.weight"] + state["1.bias"]).clamp(min=0)
@@ -26,13 +26,13 @@ def copies(drawn: dict[str, Any], machine: Machine, target: str) -> int:
 
 
 def most_bytes(drawn: dict[str, Any], machine: Machine) -> int:
-    """The batch, two and a half tensors as wide as the model is inside, small ones; a graph of many rows takes more."""
+    """Bytes of the batch, of two and a half hidden tensors, and of small tensors. A graph for many rows takes more."""
     wide = len(drawn["batch"]) * drawn["state"]["0.bias"].nbytes
     return int(drawn["batch"].nbytes + 2.5 * wide + 16 * 512)
 
 
 def with_a_graph(run: Run) -> Finding | None:
-    """A result that autograd still holds on to."""
+    """Find a result that still has an autograd graph."""
     for call in run.calls:
         if call.output.fact.requires_grad:
             got = f"the result requires gradients{run.which(call)}"
@@ -79,6 +79,6 @@ checks = [
         peak=most_bytes,
         why="detach() at the end is too late: until then the graph keeps each layer's result.",
         advice="Predict inside torch.inference_mode() or torch.no_grad(), so that nothing is kept.",
-        on=lambda machine: machine.virtual and machine.gpus > 0,  # mps tells no peak, and libraries take memory too
+        on=lambda machine: machine.virtual and machine.gpus > 0,  # mps reports no peak, and libraries take memory
     ),
 ]

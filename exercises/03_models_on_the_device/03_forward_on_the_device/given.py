@@ -42,7 +42,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """The model in training mode, as it is after its last epoch; both where they are to live."""
+    """Return the model in training mode, as after its last epoch, and the batch, each in its place."""
     classes, hidden = drawn["state"]["4.weight"].shape
     model = nn.Sequential(
         nn.Linear(drawn["batch"].shape[1], hidden),

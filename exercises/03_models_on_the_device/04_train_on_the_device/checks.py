@@ -76,7 +76,7 @@ def trained(weights: list[torch.Tensor]) -> nn.Module:
 
 
 def with_a_graph(run: Run) -> Finding | None:
-    """Losses that autograd still holds on to."""
+    """Find losses that still have an autograd graph."""
     for call in run.calls:
         if call.output["losses"].fact.requires_grad:
             got = f"result['losses'] requires gradients{run.which(call)}"
@@ -85,7 +85,7 @@ def with_a_graph(run: Run) -> Finding | None:
 
 
 def copies(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
-    """The model, and two tensors for each batch; or fewer, where all batches cross in one."""
+    """Copies of the model and of two tensors for each batch; fewer if all batches cross in one copy."""
     return STATE + 2, STATE + 2 * len(drawn["batches"])
 
 
@@ -103,7 +103,7 @@ checks = [
     transfers(
         to_device=copies,
         to_host=0,
-        why="What a step needs crosses once: the model before the loop, and each batch in its turn.",
+        why="Each tensor has to cross only once: the model before the loop, each batch in its own step.",
         advice="Move the model once before the loop, inputs and labels once in it, and bring nothing back.",
     ),
     syncs(

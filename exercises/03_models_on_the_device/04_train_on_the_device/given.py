@@ -33,7 +33,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """The model with these weights. Tanh is smooth: no rounding makes another step of it."""
+    """The model with these weights. Tanh is smooth: rounding cannot switch a unit on or off, as with ReLU."""
     hidden, features = drawn["state"]["0.weight"].shape
     model = nn.Sequential(nn.Linear(features, hidden), nn.Tanh(), nn.Linear(hidden, len(drawn["state"]["2.bias"])))
     model.load_state_dict(drawn["state"])

@@ -10,7 +10,7 @@ def train(
     learning_rate: float,
     device: torch.device,
 ) -> dict:
-    """A step of SGD for each batch; what comes back is on `device`."""
+    """One step of SGD for each batch; the results are on `device`."""
     model.to(device)
     model.train()
     optimizer = torch.optim.SGD(

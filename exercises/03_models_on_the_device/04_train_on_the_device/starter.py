@@ -10,7 +10,7 @@ def train(
     learning_rate: float,
     device: torch.device,
 ) -> dict:
-    """A step of SGD for each batch; what comes back is on `device`."""
+    """One step of SGD for each batch; the results are on `device`."""
     optimizer = torch.optim.SGD(
         model.parameters(), lr=learning_rate, momentum=0.9
     )

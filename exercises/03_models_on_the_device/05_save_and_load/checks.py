@@ -34,7 +34,7 @@ checks = [
     ),
     placement(
         outputs="device",
-        why="A model that was loaded is where it was before: load_state_dict moves values, not the model.",
+        why="Loading does not move a model: load_state_dict copies values to where the model is.",
         advice="return model.to(device).",
     ),
     unmodified(may_change=("model",)),
@@ -46,6 +46,6 @@ checks = [
     files(
         {"portable.pt": Wanted("torch", like=as_saved, devices="cpu")},
         why="A file that remembers a GPU opens only on a machine with that GPU, or with map_location.",
-        advice="Save a state dict, with all tensors on the CPU, after the values are there: torch.save(state, name).",
+        advice="Load the checkpoint, then save a state dict with all tensors on the CPU: torch.save(state, name).",
     ),
 ]

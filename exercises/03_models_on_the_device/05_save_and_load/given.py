@@ -35,7 +35,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Writes the file into the current folder, and makes a model with other weights."""
+    """Write the file into the current folder, and make a model with other weights."""
     with open("received.pt", "wb") as file:
         file.write(saved_elsewhere(drawn["state"]))
     hidden, channels, _, _ = drawn["state"]["0.weight"].shape

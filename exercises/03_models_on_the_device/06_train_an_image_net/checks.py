@@ -28,7 +28,7 @@ from gpututor.checks.bounds import describe_lines, line_with_most
 
 State = dict[str, torch.Tensor]
 TIMES = 1000
-"""Times the tolerance of float32: that of bfloat16, because training in float16 adds up many rounding errors."""
+"""Multiple of float32's tolerance: bfloat16's tolerance, because float16 training adds up many rounding errors."""
 NUMBER = 8
 """Bytes of a single number."""
 
@@ -92,7 +92,7 @@ def best_state(**drawn: Any) -> State:
 
 
 def best_epoch(run: Run) -> Finding | None:
-    """The first call that names another epoch than that of its own smallest loss."""
+    """Find a call whose best epoch is not the epoch of its smallest loss."""
     for call in run.calls:
         wanted = int(call.output["losses"].values.argmin())
         if call.output["best"] != wanted:
@@ -117,13 +117,13 @@ def few_bytes(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
 
 
 def few_waits(drawn: dict[str, Any], machine: Machine) -> int:
-    """Return a wait for each step, which the scaler needs, for each loss, and for each tensor that is saved."""
+    """Return the number of waits: one for each step's scaler, each epoch's loss and each saved tensor."""
     steps = -(-len(drawn["training"]) // int(drawn["batch_size"]))
     return len(drawn["rates"]) * (steps + 1 + len(drawn["weights"]))
 
 
 def blocking(run: Run) -> Finding | None:
-    """The first call that waits for copies of batches, whose size may differ. Single numbers and weights may block."""
+    """Find a call that waits for copies of batches. Copies of single numbers and of weights may block."""
     for call in run.calls:
         allowed = {tensor.nbytes for tensor in call.drawn["weights"].values()}
         copies = [event for event in call.trace if event.to_device and not event.asynchronous]
@@ -144,7 +144,7 @@ checks = [
         reference,
         inside=torch.bfloat16,  # float16 in each step, and the errors of all steps
         why="If training or validation breaks these rules, the wrong epoch looks best.",
-        advice="Training: train(), augmented, the epoch's rate. Validation: eval(), as they are, a mean over pictures.",
+        advice="Training: train(), augmented pictures, the epoch's rate. Validation: eval(), no augmentation, the mean.",
     ),
     Check(
         "best",

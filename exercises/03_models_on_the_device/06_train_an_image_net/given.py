@@ -13,8 +13,8 @@ CASES = (
     {"training": 22, "validation": 9, "batch": 8, "side": 9, "classes": 4, "rates": [0.2, 0.3, 0.5], "shift": 1},
     {"training": 24, "validation": 10, "batch": 9, "side": 10, "classes": 3, "rates": [0.1, 0.02, 0.4], "shift": 0},
 )
-"""Epoch 1 trains on inverted pictures, which harms. With labels that are shifted by one class it helps, and the other
-epochs harm. So the best epoch is the only one, the one in the middle, or the last."""
+"""Epoch 1 trains on inverted pictures, which makes the loss worse. If labels are shifted by one class, it is the only
+epoch that makes the loss better. So the best epoch is the only epoch, the middle one or the last."""
 FILTERS = 8
 SPREAD = {"0": 3.0, "5": 0.5}
 """Scale of the weights, by layer: gradients, 65,536 times as large, must stay in float16's range."""

@@ -1,5 +1,5 @@
 # fails: parity
-# The gain divides along with the standard deviation.
+# Divides by the gain, too, instead of multiplying by it.
 from torch import nn
 
 

@@ -1,5 +1,5 @@
 # fails: placement
-# After the move the buffers are set again, from the CPU; forward then copies them for each batch.
+# Sets the buffers to CPU tensors after the move, so forward copies them for each batch.
 from torch import nn
 
 

@@ -1,5 +1,5 @@
 # fails: runs
-# Calls the model with the batch where it happens to be.
+# Calls the model without moving the batch to it.
 import torch
 
 

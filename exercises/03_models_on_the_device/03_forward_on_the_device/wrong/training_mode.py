@@ -1,5 +1,5 @@
 # fails: statistics
-# no_grad alone: dropout still drops, and normalization takes the batch's own statistics.
+# inference_mode alone: dropout still drops values, and normalization uses the batch's own statistics.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Converts pictures on the CPU: four bytes for each one.
+# Converts pictures on the CPU, so each value crosses the bus as four bytes.
 import torch
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
