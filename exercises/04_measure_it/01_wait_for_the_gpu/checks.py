@@ -30,7 +30,7 @@ def working(call: Call) -> Taken:
 def launching(call: Call) -> Taken:
     """Seconds for a launch: at least from the first to the last, at most from the wait before them to the wait after.
 
-    Memory for products that are kept is taken in that time, too.
+    That time includes allocating memory for products that the learner keeps.
     """
     products = timed(call)
     if not products:

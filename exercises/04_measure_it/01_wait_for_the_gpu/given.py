@@ -1,4 +1,4 @@
-"""Matrices of random sizes, so that no figure can be known before: large, odd, one column."""
+"""Matrices of random sizes, so that no time can be hard-coded: large, odd, and one column."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Both matrices are on the device."""
+    """Put both matrices on the device."""
     return {"a": drawn["a"].to(device), "b": drawn["b"].to(device), "times": drawn["times"]}

@@ -22,7 +22,7 @@ PRODUCTS = "aten::*mm"
 
 
 def products(call: Call) -> list[Event]:
-    """The last two, whose times are known."""
+    """Return the last two products whose times are known; nothing if there are fewer."""
     kernels = [event for event in launches_of(call, PRODUCTS) if event.end >= 0]
     return kernels[-2:] if len(kernels) > 1 else []
 
@@ -71,7 +71,7 @@ checks = [
         by_name={PRODUCTS: (2, 12)},
         name="products",
         why="Computing twice takes twice as long.",
-        advice="Two products, and each of them at most five times before to warm up.",
+        advice="Compute each product once, and at most five times before that to warm up.",
     ),
     replace(first, sentence=lambda machine: "first matches the measured time of the first product"),
     replace(second, sentence=lambda machine: "second matches the measured time of the second product"),

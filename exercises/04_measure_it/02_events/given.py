@@ -11,7 +11,7 @@ SIZES = ((400, 800, 350, 700), (321, 401, 777, 555), (700, 500, 600, 1))
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """All positive: no sum cancels to almost nothing."""
+    """Return positive values, so that no sum cancels to almost nothing."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     more = torch.randint(64, (4,), generator=chance).tolist()
     sizes = [size + extra if size > 1 else 1 for size, extra in zip(SIZES[case], more, strict=True)]
@@ -24,5 +24,5 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """All of it is on the device."""
+    """Put everything on the device."""
     return {name: tensor.to(device) for name, tensor in drawn.items()}

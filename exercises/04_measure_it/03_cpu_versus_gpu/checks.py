@@ -1,4 +1,4 @@
-"""Two times by the trace, and two figures that follow from what came back."""
+"""Two times by the trace, and two figures that follow from the result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def reference(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
 
 
 def product_in_float32(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
-    """The same for values: what the device computes with has been rounded before."""
+    """Return the same from inputs in float32, which the device computes with."""
     return {**reference(a.float(), b.float())}
 
 
@@ -54,7 +54,8 @@ def on_the_cpu(call: Call) -> float:
 def on_the_gpu(call: Call) -> Taken:
     """Seconds of a product on the device, from its launch until it was done.
 
-    It is the last one, or the last one that the host waits for: a timer returns no product, so another one follows.
+    Take the last product, or the last product that the host waits for: a Timer returns no product, so code that uses
+    a Timer computes the product once more.
     """
     products = gpu_products(call)
     work = [event.launched for event in call.trace if event.kind in WORK]
@@ -101,7 +102,7 @@ def wrong_difference(run: Run) -> Finding | None:
         reported = call.output["largest_difference"]
         if not math.isclose(reported, largest, rel_tol=0.01):
             return Finding(
-                f"{largest:.3g}, by the product that came back",
+                f"{largest:.3g}, by the returned product",
                 f"result['largest_difference'] says {reported:.3g}{run.which(call)}",
                 run.line_of(call),
             )

@@ -1,4 +1,4 @@
-"""Matrices in float64, of random sizes, so that no figure can be known before: square, odd, oblong."""
+"""Matrices in float64 of random sizes, so that no time can be hard-coded: nearly square, odd, oblong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SIZES = ((400, 420, 380), (451, 433, 377), (380, 700, 430))
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """All positive: no sum cancels to almost nothing, and rounding is seen."""
+    """Return positive values: no sum cancels to almost nothing, and rounding shows."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     more = torch.randint(64, (3,), generator=chance).tolist()
     rows, inner, columns = (size + extra for size, extra in zip(SIZES[case], more, strict=True))
@@ -22,5 +22,5 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Both matrices stay on the CPU; adds the device."""
+    """Leave both matrices on the CPU, and add the device."""
     return {**drawn, "device": device}

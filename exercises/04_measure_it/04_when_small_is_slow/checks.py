@@ -89,7 +89,7 @@ def wrong_size(run: Run) -> Finding | None:
         wanted = faster[0] if faster else None
         if type(result["wins_at"]) is not type(wanted) or result["wins_at"] != wanted:
             got = f"result['wins_at'] is {result['wins_at']!r}{run.which(call)}"
-            return Finding(f"{wanted}, by the times that it reports", got, run.line_of(call))
+            return Finding(f"{wanted}, by the reported times", got, run.line_of(call))
     return None
 
 

@@ -11,12 +11,12 @@ SIZES = ((48, 200, 360, 480), (33, 97, 149, 301, 401), (2, 24, 57))
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """No figure can be known before."""
+    """Return random sizes, so that no time can be hard-coded."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     more = torch.randint(16, (len(SIZES[case]),), generator=chance).tolist()
     return {"sizes": [size + extra for size, extra in zip(SIZES[case], more, strict=True)]}
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Adds the device."""
+    """Add the device."""
     return {**drawn, "device": device}

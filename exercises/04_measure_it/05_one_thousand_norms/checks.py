@@ -17,7 +17,7 @@ checks = [
         reference,
         advice="torch.stack makes one tensor of many numbers; the result is (n,), float32.",
     ),
-    placement(outputs="cpu", advice="Bring the norms to the CPU when all of them are there: .cpu()."),
+    placement(outputs="cpu", advice="Copy the norms to the CPU when all of them are computed: .cpu()."),
     transfers(
         to_host=1,
         to_device=0,

@@ -90,7 +90,7 @@ def cells(line: str) -> list[str]:
 
 
 def read(table: str) -> tuple[list[str], dict[str, list[str]], float]:
-    """Columns, rows and unit of a table of `benchmark.Compare`, perhaps in color; empty where it is none."""
+    """Columns, rows and unit of a table of `benchmark.Compare`, perhaps in color; empty if `table` is no such table."""
     table = re.sub(r"\x1b\[\d+m", "", table)
     lines = [cells(line) for line in table.splitlines() if "|" in line]
     unit = next((scale for words, scale in UNITS.items() if words in table), 0.0)
@@ -128,7 +128,7 @@ def has_gpu(machine: Machine) -> bool:
 checks = [
     structure(
         reference,
-        why="A figure means nothing without its way and its size.",
+        why="A time means nothing without the statement and the size that it belongs to.",
         advice="For each way a list with one median for each pair; one name for each pair; str() of the comparison.",
     ),
     Check(

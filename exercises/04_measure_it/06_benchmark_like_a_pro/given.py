@@ -24,7 +24,7 @@ NUMBER = 10
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """No figure can be known before."""
+    """Return pairs of random sizes, so that no time can be hard-coded."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     names, sizes = CASES[case]
     pairs = []
@@ -36,5 +36,5 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """All pairs are on the device."""
+    """Put all pairs on the device."""
     return {**drawn, "pairs": [(x.to(device), y.to(device)) for x, y in drawn["pairs"]]}

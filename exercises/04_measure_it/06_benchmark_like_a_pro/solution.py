@@ -11,7 +11,7 @@ def compare_ways(
 ) -> dict:
     """Medians of `number` runs of each statement in x and y, and a table.
 
-    It is run for each pair x, y, which are both (rows, columns).
+    Each statement runs for each pair x, y, both (rows, columns).
     """
     measured = {name: [] for name in ways}
     for x, y in pairs:

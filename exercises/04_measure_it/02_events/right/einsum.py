@@ -1,4 +1,4 @@
-# Warms up three times, and writes the products as sums over indices: other kernels, the same work.
+# Warms up three times, and computes the products with einsum: other kernels, the same work.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: first
-# The first event is recorded behind the first product: the device had done it already.
+# Records the first event after the first product, so that product is not timed.
 import torch
 
 

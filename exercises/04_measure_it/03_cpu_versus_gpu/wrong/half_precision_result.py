@@ -1,5 +1,5 @@
 # fails: parity
-# Rounds the product to float16 on its way home, to save bytes.
+# Rounds the product to float16 before the copy to the CPU, to save bytes.
 import time
 
 import torch

@@ -1,5 +1,5 @@
 # fails: gpu_time
-# Times the way to the device and back along with the product.
+# Times the copies to the device and back along with the product.
 import time
 
 import torch

@@ -1,5 +1,5 @@
 # fails: transfers
-# Waits by bringing each product home, and times that copy, too.
+# Waits by copying each product to the CPU, and times that copy, too.
 import time
 
 import torch

@@ -1,5 +1,5 @@
 # fails: wins_at
-# Returns 0 where the GPU never wins.
+# Returns 0 instead of None if the GPU never wins.
 import time
 
 import torch

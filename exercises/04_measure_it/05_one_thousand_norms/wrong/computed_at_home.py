@@ -1,5 +1,5 @@
 # fails: transfers
-# Copies all matrices to the host, once: the CPU does the work, and the device none.
+# Copies all matrices to the host in one copy, and leaves all of the work to the CPU.
 import torch
 
 

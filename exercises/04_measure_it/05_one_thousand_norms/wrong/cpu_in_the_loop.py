@@ -1,5 +1,5 @@
 # fails: transfers
-# Brings each norm home by itself and joins them there.
+# Copies each norm to the CPU separately, and joins them there.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Reads each norm when it is there.
+# Reads each norm with .item() in the loop: the host waits for every product.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Brings each product home to take the norm there: ten thousand numbers instead of one.
+# Copies each product to the CPU to take the norm there: ten thousand numbers instead of one.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: fastest
-# Names the way that is fastest in sum, for all pairs alike.
+# Names the way with the smallest total time, for every pair.
 import torch
 from torch.utils import benchmark
 
