@@ -144,7 +144,7 @@ checks = [
         reference,
         inside=torch.bfloat16,  # float16 in each step, and the errors of all steps
         why="If training or validation breaks these rules, the wrong epoch looks best.",
-        advice="Training: train(), augmented, the epoch's rate. Validation: eval(), not augmented, the mean of all pictures.",
+        advice="Training: train(), augmented, the epoch's rate. Validation: eval(), unchanged pictures, their mean.",
     ),
     Check(
         "best",

@@ -35,7 +35,7 @@ checks = [
     speed(
         1 / 3,
         beside="one copy for each row",
-        why="The point of one copy is time: what the host does before it must not cost more than it saves.",
+        why="One copy should save time: what the host does before the copy must not cost more than the copy saves.",
         advice="One indexing operation gathers all rows. Do not grow a tensor row by row.",
     ),
     parity(reference, why="Row i of the result belongs to wanted[i]: the order counts, and so do repeated rows."),

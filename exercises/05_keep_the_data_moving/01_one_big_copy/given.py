@@ -11,7 +11,7 @@ SIZES = ((500, 256, 300), (37, 65, 90), (41, 7, 1))
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """A table, and row numbers in no order; where more are wanted than there are, some come twice."""
+    """Return a table and row numbers in no order. If there are more numbers than rows, some rows repeat."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     rows, columns, count = SIZES[case]
     return {
@@ -21,5 +21,5 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Adds the device. The table stays on the CPU."""
+    """Add the device. The table stays on the CPU."""
     return {**drawn, "device": device}

@@ -22,7 +22,7 @@ checks = [
     structure(reference, advice="Return a dict with the two tensors; amax(dim=1) gives one number for each row."),
     placement(
         {"probabilities": "device", "confidence": "cpu"},
-        why="The probabilities are used further on the device; only the confidences are needed on the host.",
+        why="Later steps use the probabilities on the device; only the confidences are needed on the host.",
         advice="Use weights.device for the work, and .cpu() for the confidences alone.",
     ),
     transfers(
@@ -46,7 +46,7 @@ checks = [
     ),
     launches(
         (6, 24),
-        why="With fewer launches than steps the CPU did some of the steps; with many more the rows went one by one.",
+        why="Fewer launches than steps mean that the CPU did some steps; many more mean that each row had its own.",
         advice="Move the batch as it came, then standardize, clip, multiply and take the softmax on the device, each"
         " for all rows at once.",
     ),

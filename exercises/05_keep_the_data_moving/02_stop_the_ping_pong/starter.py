@@ -10,7 +10,7 @@ def score(
     """Class probabilities, and each row's largest one.
 
     batch (n, d), float32, is on the CPU, `weights` (d, c) on the device.
-    One copy goes to the device, one comes home. Returns
+    One copy goes to the device, one to the host. Returns
         "probabilities"  (n, c), on the device of `weights`
         "confidence"     (n,), the largest of each row, on the CPU
     """

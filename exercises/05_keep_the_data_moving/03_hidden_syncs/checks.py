@@ -26,7 +26,7 @@ checks = [
     placement(
         "cpu",
         why="The caller reads both numbers on the host.",
-        advice="Bring the finished result home, once.",
+        advice="Copy the finished result to the CPU, once.",
     ),
     syncs(
         at_most=1,

@@ -27,6 +27,6 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """All of it is on the device."""
+    """Put everything on the device."""
     batches = [tuple(part.to(device) for part in batch) for batch in drawn["batches"]]
     return {"batches": batches, "weights": drawn["weights"].to(device)}

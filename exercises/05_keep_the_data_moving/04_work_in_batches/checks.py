@@ -31,7 +31,7 @@ def passes(drawn: dict[str, Any], machine: Any = None) -> tuple[int, int]:
 def one_batch(drawn: dict[str, Any], machine: Any = None) -> int:
     """Bytes of the results, twice, of a batch, of its hidden values before and after the ReLU, and of the rounding.
 
-    The names of a loop keep a second batch and its hidden values until they get their next values.
+    The variables of a loop keep the batch before and its hidden values until they are assigned again.
     """
     width = 2 * drawn["samples"].shape[1] + 3 * len(drawn["state"]["0.bias"])
     rows = min(len(drawn["samples"]), drawn["batch_size"])
@@ -55,7 +55,7 @@ checks = [
     speed(
         1 / 4,
         beside="one sample at a time",
-        why="Batches are what saves the time.",
+        why="One launch for a whole batch takes hardly longer than one launch for a single sample.",
         advice="Call the model with a whole batch of two dimensions, not with one sample after the other.",
     ),
     launches(

@@ -8,9 +8,9 @@ def power_iteration(
 ) -> torch.Tensor:
     """The direction (d,) of largest spread, on the CPU.
 
-    It makes `passes` passes over CPU batches (n, d). Each batch crosses
-    once in each pass, from page-locked memory, to the device that
-    computes: that of `start` (d,).
+    There are `passes` passes over CPU batches (n, d). In each pass, each
+    batch is copied once, from pinned memory to the device of `start`,
+    which has the shape (d,).
     """
     direction = start
     for _ in range(passes):

@@ -10,7 +10,7 @@ from gpututor.checks import Check, Finding, Run, called, parity, placement, sour
 from gpututor.trace.events import Kind
 
 BY_LOADER, BY_HAND = "sample read by a DataLoader", "sample read by hand"
-"""Mark that given.py puts on a read."""
+"""Marks in the trace, one for each sample that is read."""
 
 
 def reference(
@@ -29,7 +29,7 @@ def copies(drawn: dict[str, Any], machine: Any) -> int:
 
 
 def unread(run: Run) -> Finding | None:
-    """True if a loader read each sample, and no code read one by hand; the data set marks its reader."""
+    """Find a call in which samples were read by hand, or not all by a loader. The data set marks each read."""
     for call in run.calls:
         samples = len(call.drawn["labels"])
         marks = [event for event in call.trace if event.kind is Kind.RANGE]
@@ -37,7 +37,7 @@ def unread(run: Run) -> Finding | None:
         by_hand = [event for event in marks if event.name == BY_HAND]
         if loaded >= samples > len(by_hand):
             continue
-        got = f"{loaded or 'none'} read by it" + (f", and {len(by_hand)} read by hand" if by_hand else "")
+        got = f"{loaded or 'none'} read by a DataLoader" + (f", and {len(by_hand)} read by hand" if by_hand else "")
         line = by_hand[-1].line if by_hand else run.line_of(call)
         return Finding(f"{samples} samples read by a DataLoader, and not by hand", got + run.which(call), line)
     return None
@@ -48,7 +48,7 @@ checks = [
     source(
         require=(called("DataLoader", pin_memory=True), called("DataLoader", num_workers=...)),
         why="Each option does its own part: workers read the next batches while the device computes, and pinned memory"
-        " lets the host go on while a batch is copied.",
+        " lets the host continue while a batch is copied.",
         advice="DataLoader(dataset, batch_size=batch_size, num_workers=workers, pin_memory=True).",
     ),
     Check(
@@ -68,7 +68,7 @@ checks = [
         asynchronous_to_device=copies,
         to_host=0,
         bytes_to_device=lambda drawn, machine: drawn["pictures"].nbytes + drawn["labels"].nbytes,
-        why="The host can go on while a pinned batch is copied, and bytes take a quarter of the time of floats.",
+        why="The host can continue while a pinned batch is copied, and bytes take a quarter of the time of floats.",
         advice="pin_memory=True in the DataLoader, non_blocking=True at both copies, and .float() after the copy.",
     ),
     syncs(

@@ -1,4 +1,4 @@
-"""A data set of small pictures in host memory, which marks in the trace who reads them."""
+"""A data set of small pictures in host memory, which marks each read of a sample in the trace."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ SIZES = ((26, 8, 12, 10), (15, 4, 7, 9), (5, 1, 5, 1))
 """Pictures, how many are in a batch, height and width, for each case."""
 
 LOADER = "torch.utils.data._utils.fetch"
-"""The module by whose functions every `DataLoader` reads its data set, whatever collates the samples."""
+"""The module whose functions read the data set for every `DataLoader`, whatever collates the samples."""
 
 
 class Pictures(Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Pairs of a picture and its label. They are not attributes, so every read of a sample leaves a mark."""
+    """Pairs of a picture and its label. No attribute gives access to them, so every read leaves a mark in the trace."""
 
     def __init__(self, pictures: torch.Tensor, labels: torch.Tensor) -> None:
         def read(index: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -45,7 +45,7 @@ def loader_asks() -> bool:
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """Pictures as bytes, labels, and how to load them. No workers: to start them takes longer than all the rest."""
+    """Pictures as bytes, labels, and how to load them. No workers: starting them takes longer than everything else."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     count, batch_size, height, width = SIZES[case]
     return {

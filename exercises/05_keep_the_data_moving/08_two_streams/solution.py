@@ -16,7 +16,7 @@ def two_towers(
     left: list[torch.Tensor],
     right: list[torch.Tensor],
 ) -> torch.Tensor:
-    """The product of what two towers make of each row: (n,).
+    """The dot product of both towers' outputs for each row: (n,).
 
     features: (n, d); the result is on their device.
     """

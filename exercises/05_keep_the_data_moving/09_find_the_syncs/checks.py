@@ -65,7 +65,7 @@ checks = [
         lambda machine: "The debug mode is what it was before the call",
         mode_left,
         (),
-        "The mode belongs to the whole process. If you leave it on, it warns of waits, or forbids them, in code that "
+        "The mode applies to the whole process. If you leave it on, it warns of waits, or forbids them, in code that "
         "has nothing to do with yours.",
         "Read the mode with get_sync_debug_mode() before you change it, and set it again in a finally block.",
         wants=("arguments",),

@@ -41,7 +41,7 @@ def longest_gaps(call: Call) -> tuple[int, list[tuple[int, int | None]]]:
 
 
 def has_gaps(run: Run) -> Finding | None:
-    """The first call in which the device waits for too long."""
+    """Find a call in which the device waits for too long."""
     for call in run.calls:
         total, gaps = longest_gaps(call)
         idle = sum(gap for gap, _ in gaps)
@@ -55,7 +55,7 @@ def has_gaps(run: Run) -> Finding | None:
 
 
 def with_a_graph(run: Run) -> Finding | None:
-    """The first scores that autograd still holds on to."""
+    """Find scores that still have an autograd graph."""
     for call in run.calls:
         if call.output.fact.requires_grad:
             return run.finding(call, "scores that require no gradients", "the result requires gradients")
@@ -65,7 +65,7 @@ def with_a_graph(run: Run) -> Finding | None:
 checks = [
     structure(reference, advice="Join the scores of the batches with torch.cat, along the pictures."),
     placement(
-        why="Scores that come home batch by batch make the host wait for each batch.",
+        why="Copying scores to the host batch by batch makes the host wait for each batch.",
         advice="Leave the scores where the model computed them.",
     ),
     transfers(
@@ -86,7 +86,7 @@ checks = [
         lambda _: "The scores have no graph",
         with_a_graph,
         needs=("structure",),
-        why="With a graph, what every layer computed stays in memory.",
+        why="A graph keeps the results of every layer in memory.",
         advice="Keep torch.inference_mode().",
     ),
     Check(

@@ -1,5 +1,5 @@
 # fails: transfers
-# Brings the weights home, computes there and moves the result: the device does nothing at all.
+# Copies the weights to the CPU, computes there and moves the result: the device does nothing at all.
 import torch
 
 

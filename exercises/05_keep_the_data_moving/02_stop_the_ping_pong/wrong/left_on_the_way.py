@@ -1,5 +1,5 @@
 # fails: races
-# Returns the confidences while their copy home is under way: nothing waits until they are there.
+# Returns the confidences while their copy to the host is under way: nothing waits for the copy.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: placement
-# Both results come home; the probabilities were wanted on the device.
+# Copies both results to the CPU, but the probabilities belong on the device.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Only the clipping is left in NumPy: one more trip home and back.
+# Only the clipping is left in NumPy: one more trip to the host and back.
 import numpy as np
 import torch
 

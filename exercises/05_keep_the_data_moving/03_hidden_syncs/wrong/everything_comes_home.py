@@ -1,5 +1,5 @@
 # fails: transfers
-# Waits once, but copies all losses: many times the eight bytes of the result.
+# Waits once, but copies all losses to the CPU: many times the eight bytes of the result.
 import torch
 import torch.nn.functional as F
 

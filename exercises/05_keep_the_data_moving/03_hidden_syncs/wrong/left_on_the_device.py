@@ -1,5 +1,5 @@
 # fails: placement
-# No wait at all: the result was never brought home.
+# No wait at all: the result is never copied to the CPU.
 import torch
 import torch.nn.functional as F
 

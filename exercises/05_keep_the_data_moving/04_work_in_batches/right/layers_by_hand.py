@@ -1,4 +1,4 @@
-# Calls the layers one by one: the name `hidden` keeps the values of the batch before.
+# Calls the layers one by one: the variable `hidden` keeps the previous batch's values.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: placement
-# Saves memory by bringing each output home: the next step needs them on the device.
+# Copies each output to the CPU to save memory, but the next step needs the outputs on the device.
 import torch
 
 

@@ -1,4 +1,4 @@
-# The products by einsum, which cost the host more: on a fast GPU, the host decides how long it takes.
+# Computes the products with einsum, which takes the host longer: on a fast GPU, the host is the bottleneck.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Moves everything once: the best way, if it only fitted.
+# Moves everything once, which would be best if it fitted into the device's memory.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: races
-# One pinned buffer, filled anew for each batch while the copy of the last one may still read it.
+# Refills one pinned buffer for each batch, while the copy of the last batch may still read it.
 import torch
 
 

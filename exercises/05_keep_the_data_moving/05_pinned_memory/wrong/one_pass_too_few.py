@@ -1,5 +1,5 @@
 # fails: parity
-# Starts to count at the second pass.
+# Begins again from `start` in the second pass, so the first pass is lost.
 import torch
 
 

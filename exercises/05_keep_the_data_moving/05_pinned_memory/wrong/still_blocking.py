@@ -1,5 +1,5 @@
 # fails: transfers
-# Pinned, but the copy does not say non_blocking=True: quicker, and the host waits all the same.
+# Pinned, but without non_blocking=True: the copies are faster, but the host still waits.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: loaded
-# Iterates the loader for the number of batches only, and then reads the data set a second time.
+# Iterates over the loader only to count batches, and reads the data set a second time by hand.
 import torch
 from torch.utils.data import DataLoader
 

@@ -1,5 +1,5 @@
 # fails: loaded
-# Takes the loader apart: its sampler and its collate_fn, and reads the samples by hand.
+# Uses only the loader's sampler and its collate_fn, and reads the samples by hand.
 from torch.utils.data import DataLoader
 
 

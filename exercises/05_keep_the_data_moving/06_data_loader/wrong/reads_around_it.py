@@ -1,5 +1,5 @@
 # fails: loaded
-# Iterates the loader for nothing, and takes the samples from inside the data set.
+# Iterates over the loader, ignores its batches, and takes the samples from inside the data set.
 import torch
 from torch.utils.data import DataLoader
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Pinned memory, and copies for which the host waits all the same.
+# Pinned memory, but without non_blocking=True: the host still waits for each copy.
 import torch
 from torch.utils.data import DataLoader
 

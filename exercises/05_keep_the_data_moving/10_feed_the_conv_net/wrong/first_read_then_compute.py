@@ -1,5 +1,5 @@
 # fails: busy
-# Reads everything before the first launch.
+# Reads all pictures before the first launch.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Converts before the copy: four bytes for each one.
+# Converts before the copy, so each value crosses the bus as four bytes.
 import torch
 from torch.utils.data import DataLoader
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Workers, but no pinned memory: the host waits for each copy, whatever it asks for.
+# Workers, but no pinned memory: the host waits for each copy, despite non_blocking=True.
 import torch
 from torch.utils.data import DataLoader
 
