@@ -57,7 +57,7 @@ checks = [
         unread,
         needs=("source",),
         why="The workers read ahead only while you iterate over the loader.",
-        advice="Let the loop be over the loader: `for pictures, labels in loader:`.",
+        advice="Loop over the loader: `for pictures, labels in loader:`.",
     ),
     placement(
         why="The model that will see these batches is on the device.",

@@ -1,4 +1,4 @@
-"""Views wherever the layout allows one, and not a byte more than the one copy that is needed."""
+"""Views where the layout allows them, and no memory beyond the one copy that is needed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ checks = [
     parity(
         reference,
         why="The shape may be right and the order of the values wrong: view() alone never swaps dimensions.",
-        advice="Split the last dimension first, then let two dimensions change places. To join, swap them back first.",
+        advice="Split the last dimension first, then swap two dimensions. To join, swap them back first.",
     ),
     aliasing(
         shares=shared,

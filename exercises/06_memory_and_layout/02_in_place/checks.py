@@ -53,7 +53,7 @@ def most_products(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
 
 
 def with_a_graph(run: Run) -> Finding | None:
-    """A loss that autograd still holds on to."""
+    """Find a loss that still has an autograd graph."""
     for call in run.calls:
         if call.output["loss"].fact.requires_grad:
             got = f"result['loss'] requires gradients{run.which(call)}"
@@ -97,8 +97,8 @@ checks = [
     memory(
         peak=most_bytes,
         why="What the forward pass keeps for the backward pass is most of the memory of training.",
-        advice="Which tensors are alive at the end of the forward pass? Let elu work in place, and give no second "
-        "name to what is needed once.",
+        advice="Which tensors are alive at the end of the forward pass? Let elu work in place, and keep no name "
+        "for a tensor that you do not need again.",
     ),
     launches(
         by_name={"aten::*mm": most_products},

@@ -32,7 +32,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """All on the device; weights and biases need gradients."""
+    """Put everything on the device; weights and biases need gradients."""
     return {
         "rows": drawn["rows"].to(device),
         "mean": drawn["mean"].to(device),

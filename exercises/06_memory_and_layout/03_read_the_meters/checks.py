@@ -11,7 +11,7 @@ SEGMENT = 2 << 20
 
 
 def expected(drawn: dict[str, Any], machine: Any) -> list[dict[str, int]]:
-    """Bytes for each work. What all have kept lies in one segment, whose rest is cached and cannot be given back."""
+    """Bytes for each work. All kept tensors share a segment; its rest is cached and cannot be given back."""
     reports, kept = [], 0
     for work in drawn["works"]:
         kept += work["kept"]
@@ -34,7 +34,7 @@ def reference(works: list[dict[str, int]], **rest: Any) -> list[dict[str, int]]:
 
 
 def meter(name: str, sentence: str, advice: str) -> Check:
-    """Values of a figure, for all works of all calls."""
+    """Check one figure of all works in all calls."""
 
     def find(run: Run) -> Finding | None:
         for call in run.calls:
@@ -52,7 +52,7 @@ def meter(name: str, sentence: str, advice: str) -> Check:
         lambda machine: sentence,
         find,
         ("structure",),
-        "Each meter answers another question: what tensors hold, what they held, and what PyTorch keeps for later.",
+        "Each meter answers a different question: what tensors hold, what they held, and what PyTorch keeps for later.",
         advice,
         results_only=True,
         kind="values",
@@ -89,6 +89,6 @@ checks = [
     meter(
         "given_back",
         "It reports what empty_cache() gives back",
-        "Read what is reserved before and after it: a segment in which a tensor lies stays.",
+        "Read what is reserved before and after it: a segment that holds a tensor stays.",
     ),
 ]

@@ -14,7 +14,7 @@ HELD: list[torch.Tensor] = []
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """Sizes in bytes. Even MiB above 10 MiB have a segment of their own; what is kept lies in one of 2 MiB."""
+    """Return sizes in bytes. Even MiB above 10 MiB get their own segment; kept tensors share a segment of 2 MiB."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
 
     def some(low: int, high: int) -> int:
@@ -32,7 +32,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """The works, and the device that they use: the last one. Nothing is computed, memory is only taken."""
+    """Return the works and their device, the last GPU. The works compute nothing and only allocate memory."""
     place = torch.device(device.type, torch.cuda.device_count() - 1)
 
     def taken(size: int) -> torch.Tensor:
@@ -54,7 +54,7 @@ def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
 
         return run
 
-    HELD.clear()  # what the last case held, before anything else can be cut from it
+    HELD.clear()  # free the last case's tensors first: no new tensor may use their segments
     torch.cuda.empty_cache()
     HELD.append(taken(drawn["there_before"]))
     return {"works": [work(sizes) for sizes in drawn["works"]], "device": place}

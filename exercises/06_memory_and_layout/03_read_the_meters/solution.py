@@ -30,7 +30,7 @@ def meters_around(
 def read_the_meters(
     works: list[Callable[[], torch.Tensor]], device: torch.device
 ) -> list[dict[str, int]]:
-    """Bytes on `device` for each work, as five meters show them.
+    """Five memory figures of `device` for each work, in bytes.
 
     "held", "peak" and "kept" count from what was there before the work;
     "cached" and "given_back" do not.

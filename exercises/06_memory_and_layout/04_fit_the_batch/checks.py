@@ -69,7 +69,7 @@ checks = [
         most_tries,
         name="tries",
         why="Each try is a training step. Here each of them launches one kernel.",
-        advice="Halve the range that is left at each try, or double the size until it fails and halve then.",
+        advice="Halve the remaining range at each try; or double the size until it fails, then halve the range.",
     ),
     Check(
         "other_errors",

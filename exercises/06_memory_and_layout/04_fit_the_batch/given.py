@@ -34,7 +34,7 @@ def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
     def step(n: int) -> None:
         """A training step with `n` samples, from 1 to `most`."""
         if not 1 <= n <= drawn["most"]:
-            raise ValueError(f"a batch of {n} samples; it is 1 to {drawn['most']}")
+            raise ValueError(f"step() got {n} samples: try sizes from 1 to {drawn['most']}")
         counted = torch.zeros(1, device=device)
         activations = []
         for _ in range(LAYERS):

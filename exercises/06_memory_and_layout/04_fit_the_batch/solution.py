@@ -10,7 +10,7 @@ def fits(step: Callable[[int], object], n: int) -> bool:
 
     It starts with an empty cache, as a new process would.
     """
-    torch.cuda.empty_cache()  # blocks of other sizes may lie in the way
+    torch.cuda.empty_cache()  # blocks of other sizes may be in the way
     try:
         step(n)
     except torch.cuda.OutOfMemoryError:

@@ -64,7 +64,7 @@ def most_products(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
 
 
 def with_a_graph(run: Run) -> Finding | None:
-    """A loss that autograd still holds on to."""
+    """Find a loss that still has an autograd graph."""
     for call in run.calls:
         if call.output["loss"].fact.requires_grad:
             got = f"result['loss'] requires gradients{run.which(call)}"
@@ -89,7 +89,7 @@ def _from_first_kernel(call: Call) -> Trace:
 
 
 def figure_of_the_peak(run: Run) -> Finding | None:
-    """Compare the figure with the device's own meter and the trace, within a hundredth."""
+    """Compare the figure with the device's own meter and the trace, within 1 %."""
     for call in run.calls:
         use = call.memory[run.machine.device]
         taken = [
@@ -115,7 +115,7 @@ checks = [
         reference,
         why="Checkpoints change when something is computed, never what comes out.",
         advice="Clear old gradients first, call loss.backward() once, and pass use_reentrant=False: the older way "
-        "gives no gradients where the block's input needs none.",
+        "gives no gradients if the block's input needs none.",
     ),
     Check(
         "graph",
@@ -129,7 +129,7 @@ checks = [
         syncs(
             at_most=0,
             why="A training step that waits for the device leaves it idle before the next one.",
-            advice="Return the loss as a tensor, and read it when the training has gone on.",
+            advice="Return the loss as a tensor, and read it after later steps are launched.",
         )
     ),
     memory(

@@ -12,7 +12,7 @@ def train_blocks(
 ) -> dict[str, Any]:
     """Loss and gradients of the blocks on rows (n, d), and the peak.
 
-    "peak_bytes" is the most that was held above what was there before.
+    "peak_bytes" is the peak memory, minus what was held before.
     """
     blocks.zero_grad()
     before = torch.cuda.memory_allocated(rows.device)

@@ -11,7 +11,7 @@ def train_blocks(
 ) -> dict[str, Any]:
     """Loss and gradients of the blocks on rows (n, d), and the peak.
 
-    "peak_bytes" is the most that was held above what was there before.
+    "peak_bytes" is the peak memory, minus what was held before.
     """
     # TODO: checkpoint each block if asked to, and measure the peak.
     hidden = rows

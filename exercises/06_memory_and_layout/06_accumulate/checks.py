@@ -34,7 +34,7 @@ def most_bytes(drawn: dict[str, Any], machine: Machine) -> int:
 
 
 def with_a_graph(run: Run) -> Finding | None:
-    """A loss that autograd still holds on to."""
+    """Find a loss that still has an autograd graph."""
     for call in run.calls:
         if call.output["loss"].fact.requires_grad:
             got = f"result['loss'] requires gradients{run.which(call)}"
@@ -66,12 +66,12 @@ checks = [
         lambda machine: "Its loss has no graph",
         with_a_graph,
         ("structure",),
-        "A loss with its graph holds on to the nodes of all pieces.",
+        "A loss with its graph keeps the nodes of all pieces.",
         "Detach each piece's loss when you add it to the total.",
     ),
     parity(
         reference,
-        why="With other gradients, a training that was tuned for the large batch gives another model.",
+        why="Settings that were tuned for the large batch need the gradients of the large batch.",
         advice="Clear old gradients once, before the loop. Weigh each piece's mean by its share of the samples: "
         "len(inputs) / len(batch).",
     ),

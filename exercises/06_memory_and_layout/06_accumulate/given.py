@@ -13,7 +13,7 @@ WIDE = 64
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """The network's state, the batch and what it should give, and the gradients of an older step."""
+    """Return the network's state, the batch, its targets, and the gradients of an older step."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     samples, inputs, outputs, piece = SIZES[case]
     shapes = {"0.weight": (WIDE, inputs), "0.bias": (WIDE,), "2.weight": (outputs, WIDE), "2.bias": (outputs,)}

@@ -15,7 +15,7 @@ def accumulate(
 ) -> dict[str, Any]:
     """Loss and gradients of the mean squared error over batch (n, d).
 
-    The model sees `piece` samples at once.
+    The model sees at most `piece` samples at once.
     """
     model.zero_grad()
     loss = torch.zeros((), device=batch.device)

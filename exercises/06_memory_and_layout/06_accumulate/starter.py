@@ -15,7 +15,7 @@ def accumulate(
 ) -> dict[str, Any]:
     """Loss and gradients of the mean squared error over batch (n, d).
 
-    The model sees `piece` samples at once.
+    The model sees at most `piece` samples at once.
     """
     # TODO: this takes the whole batch at once, and keeps old gradients.
     loss = F.mse_loss(model(batch), targets)

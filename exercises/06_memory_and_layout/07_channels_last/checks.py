@@ -1,4 +1,4 @@
-"""Strides of results and of weights, the very images where nothing is to be done, and unchanged values."""
+"""Strides of results and weights, the same images if they are channels last already, and unchanged values."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def already_last(drawn: dict[str, Any], machine: Machine) -> dict[str, str]:
 
 
 def strides_of_weights(run: Run) -> Finding | None:
-    """The weights as they lie after the call: the channels of a pixel side by side."""
+    """Find a weight that is not channels last after the call."""
     return plane_by_plane(run, lambda name: name.endswith("weight"))
 
 
 def strides_of_inputs(run: Run) -> Finding | None:
-    """The input of the first convolution; a hook of `given.py` kept its shape and strides."""
+    """Find an input of the model that is not channels last; a hook of `given.py` keeps its shape and strides."""
     return plane_by_plane(run, lambda name: name.endswith("seen"))
 
 
 def plane_by_plane(run: Run, wanted: Callable[[str], bool]) -> Finding | None:
-    """The first of these tensors of the model that is not channels last."""
+    """Find the first wanted tensor of the model that is not channels last."""
     for call in run.calls:
         for name, fact in call.arguments.items():
             if name.startswith("model.") and wanted(name) and len(fact.shape) == 4:
@@ -63,7 +63,7 @@ checks = [
         lambda machine: "The weights of the convolutions are channels last",
         strides_of_weights,
         ("structure",),
-        "Convolutions are fast in this format where weights and images both have it.",
+        "Convolutions are fast in this format if weights and images both have it.",
         "model.to(memory_format=torch.channels_last) does it in place, for all weights of four dimensions.",
     ),
     Check(

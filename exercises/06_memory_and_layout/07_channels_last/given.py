@@ -13,7 +13,7 @@ FEATURES = 6
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """The network's state, the images, and how they lie in memory."""
+    """Return the network's state, the images, and True if they are channels last."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     count, channels, height, width, is_last = SIZES[case]
     state = {
@@ -26,12 +26,12 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def seen(convolution: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
-    """Remembers how the images lie that go into the model, without their values."""
+    """Store shape and strides of the model's input, but not its values."""
     convolution.seen = torch.empty_strided(inputs[0].shape, inputs[0].stride())
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """The network, plane by plane as networks are made, and the images, both on the device."""
+    """Return the network in the default format, and the images, both on the device."""
     channels = drawn["images"].shape[1]
     torch.backends.cudnn.allow_tf32 = False  # values are compared in float32, on newer GPUs too
     model = nn.Sequential(nn.Conv2d(channels, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, FEATURES, 3, padding=1))

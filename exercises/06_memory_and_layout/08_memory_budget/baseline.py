@@ -13,7 +13,7 @@ OPTIMIZERS = {
 
 
 def reading() -> int:
-    """The meter now. The wait after it marks the moment in the trace, where the checks look."""
+    """Read the meter. The wait after it marks this moment in the trace for the checks."""
     bytes_now = torch.cuda.memory_allocated()
     torch.cuda.synchronize()
     return bytes_now

@@ -16,7 +16,7 @@ def memory_budget(
     activations = width = 0
     for layer in model:
         if isinstance(layer, nn.Linear):
-            # Kept by what follows; a ReLU keeps its result instead.
+            # The next layer keeps this. ReLU keeps its result instead.
             width = layer.out_features
             activations += rows * width * size
         elif isinstance(layer, nn.GELU):

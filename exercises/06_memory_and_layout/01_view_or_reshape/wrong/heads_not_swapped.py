@@ -1,5 +1,5 @@
 # fails: structure
-# Cuts the heads off, but leaves them behind the time.
+# Splits off the heads, but does not move them before the time dimension.
 def split_and_join(qkv, context, heads):
     query, key, value = (part.unflatten(-1, (heads, -1)) for part in qkv.chunk(3, dim=-1))
     return {

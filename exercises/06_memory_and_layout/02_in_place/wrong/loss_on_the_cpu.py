@@ -1,5 +1,5 @@
 # fails: placement
-# Brings the loss home in each step, for a log that is rarely read.
+# Copies the loss to the CPU in each step, for a log that is rarely read.
 import torch
 import torch.nn.functional as F
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Trains on the CPU, where memory is plenty, and brings loss and gradients back.
+# Trains on the CPU, where memory is plentiful, and brings loss and gradients back.
 import torch
 import torch.nn.functional as F
 

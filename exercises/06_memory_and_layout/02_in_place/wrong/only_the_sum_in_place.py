@@ -1,5 +1,5 @@
 # fails: memory
-# Only the sum is done in place, which saves nothing that is kept; elu still keeps its input.
+# Only the sum is in place, which saves no tensor of the backward pass: elu still keeps its input.
 import torch
 import torch.nn.functional as F
 

@@ -1,5 +1,5 @@
 # fails: given_back
-# Believes that empty_cache() gives back all that is cached; a segment that is in use stays.
+# Assumes that empty_cache() gives back the whole cache, but a segment in use stays.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: kept
-# Reads the meters of the current device, which is another one where there are two.
+# Reads the meters of the current device: the wrong GPU on a machine with two.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: peak
-# Reads the peak of the whole process: an earlier piece of work was higher.
+# Reads the peak of the whole process: an earlier work had a higher peak.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: value
-# Takes `most` for a size that cannot fit.
+# Never tries `most`, as if that size could not fit.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: figure
-# Reads what is held at the end, not what was held at most.
+# Reads the memory held at the end instead of the peak.
 import torch
 from torch.utils.checkpoint import checkpoint
 

@@ -1,5 +1,5 @@
 # fails: placement
-# Brings the loss home in each step.
+# Copies the loss to the CPU in each step.
 import torch
 from torch.utils.checkpoint import checkpoint
 

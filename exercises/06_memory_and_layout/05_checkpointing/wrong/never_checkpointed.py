@@ -1,5 +1,5 @@
 # fails: memory
-# Ignores the switch: gradients are right, and nothing is saved.
+# Never uses checkpoints: gradients are right, but no memory is saved.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Computes the large batch on the CPU, where memory is plenty, and brings the gradients back.
+# Computes the large batch on the CPU, where memory is plentiful, and brings the gradients back.
 import torch
 import torch.nn.functional as F
 

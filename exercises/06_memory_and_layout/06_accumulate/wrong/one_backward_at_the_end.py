@@ -1,5 +1,5 @@
 # fails: memory
-# Adds up the losses and goes back once: all pieces keep their activations until then.
+# Adds up the losses and calls backward() once: until then, all pieces keep their activations.
 import torch
 import torch.nn.functional as F
 

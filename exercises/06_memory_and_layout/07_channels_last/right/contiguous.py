@@ -1,4 +1,4 @@
-# Another spelling, which returns the very images too if they are channels last.
+# Calls contiguous(memory_format=...), which also returns the same images if they are channels last.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: structure
-# A contiguous() "to be safe" brings the features back, plane by plane.
+# A contiguous() "to be safe" converts the features back to plane by plane.
 import torch
 
 

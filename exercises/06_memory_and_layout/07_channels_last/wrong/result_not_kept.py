@@ -1,5 +1,5 @@
 # fails: structure
-# A tensor's .to() returns; what it returns is thrown away.
+# Throws away what the .to() of a tensor returns.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: free
-# Reads what the driver has left, not what lies free in the cache.
+# Reads what the driver has free, not what is free in the cache.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: parity
-# The rows stay in the order of the lengths.
+# Leaves the rows sorted by the lengths of their texts.
 import torch
 
 

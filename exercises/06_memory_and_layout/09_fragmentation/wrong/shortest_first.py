@@ -1,5 +1,5 @@
 # fails: reserved
-# Sorts, but the shortest text comes first: the worst order of all.
+# Sorts the texts, but the shortest comes first: the worst order of all.
 import torch
 
 
