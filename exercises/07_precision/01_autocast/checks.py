@@ -11,7 +11,7 @@ State = dict[str, torch.Tensor]
 
 
 def reference(encoder: State, head: State, batch: torch.Tensor) -> dict[str, torch.Tensor]:
-    """All of it written out, in the dtype of the inputs."""
+    """Both models written out, in the dtype of the inputs."""
     hidden = functional.linear(batch, encoder["0.weight"], encoder["0.bias"])
     hidden = functional.layer_norm(hidden, hidden.shape[1:], encoder["1.weight"], encoder["1.bias"])
     features = functional.linear(functional.gelu(hidden), encoder["3.weight"], encoder["3.bias"])
@@ -32,7 +32,7 @@ def built(encoder: State, head: State, batch: torch.Tensor) -> dict[str, torch.T
 checks = [
     structure(
         built,
-        why="A dtype tells in which precision the last operator ran, and what the next one will run in.",
+        why="A result's dtype tells in which precision the last operator ran, and the next operator will run.",
         advice=(
             "Call both models and the softmax under torch.autocast with dtype=torch.float16. After the block, an"
             " operator runs in the type of its inputs: .float() comes before the squares."

@@ -7,10 +7,10 @@ from torch import nn
 def forward(
     encoder: nn.Module, head: nn.Module, batch: torch.Tensor
 ) -> dict[str, torch.Tensor]:
-    """Features (n, k) in float16; what follows from them in float32.
+    """Features (n, k) in float16, probabilities and energy in float32.
 
-    Those are the probabilities (n, classes) and, as the energy (n,), the
-    features' mean square.
+    Probabilities: (n, classes), the softmax of the head's output.
+    Energy: (n,), the features' mean square.
     """
     # TODO: what belongs under autocast, and what has to be float32?
     features = encoder(batch)

@@ -19,7 +19,7 @@ State = dict[str, torch.Tensor]
 def trained(
     model: State, batches: torch.Tensor, targets: torch.Tensor, weight: float, learning_rate: float, max_norm: float
 ) -> tuple[list[torch.Tensor], list[torch.Tensor], State, float]:
-    """Losses, norms, weights and scale, by hand: the chain rule written out, and a step left out on an overflow."""
+    """Return losses, norms, weights and scale: the chain rule written out, and a step skipped on an overflow."""
     first, shift, second, offset = (model[name].clone() for name in ("0.weight", "0.bias", "2.weight", "2.bias"))
     losses, norms, scale = [], [], FIRST_SCALE
     for batch, target in zip(batches, targets, strict=True):
@@ -51,7 +51,7 @@ def reference(model: State, **rest: Any) -> dict[str, Any]:
 
 
 def find_scale(run: Run) -> Finding | None:
-    """The first call whose scale is another one than that after as many skipped steps."""
+    """Find a call whose scale does not match the number of skipped steps."""
     for call in run.calls:
         scale = trained(**call.drawn)[-1]
         if call.output["scale"] != scale:
@@ -76,7 +76,7 @@ checks = [
     ),
     precision(
         {"aten::*mm": "float16"},
-        why="Work in float32 gains nothing: the matrix units are idle.",
+        why="Products in float32 leave the matrix units idle.",
         advice="Autocast has to cover the model's call and the loss, in float16.",
     ),
     syncs(
@@ -96,7 +96,7 @@ checks = [
         scale_sentence,
         find_scale,
         needs=("structure",),
-        why="A scale that never falls skips every step from then on.",
+        why="If an overflow does not lower the scale, every later step is skipped, too.",
         advice="Call scaler.update() after each scaler.step(), and scaler.get_scale() after the last one.",
     ),
     unmodified(may_change=("model",)),

@@ -1,4 +1,4 @@
-"""Short trainings: with gradients to be clipped, with one that overflows, and with ones too small for float16."""
+"""Short training runs: with gradients to clip, with an overflow, and with gradients too small for float16."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIZES = ((3, 48, 8, 24), (4, 40, 5, 17), (3, 32, 6, 20), (3, 32, 1, 15))
 SETTINGS = ((1.0, 0.5, 0.1), (1.0, 1.0, 0.05), (1e-5, 3e4, 2e-6), (0.5, 2.0, 0.02))
 """Weight of the loss, learning rate and largest norm for each case."""
 OVERFLOWS = {1: 1, 3: 0}
-"""The step, by case, in which one target is so far away that scaled gradients leave float16's range."""
+"""The step of a case in which one target is so far off that scaled gradients overflow float16."""
 FAR = 30000.0
 
 

@@ -14,7 +14,7 @@ def train(
     learning_rate: float,
     max_norm: float,
 ) -> dict[str, Any]:
-    """Trains on batches (steps, n, features), targets (steps, n, 1)."""
+    """Train on batches (steps, n, features), targets (steps, n, 1)."""
     device_type = batches.device.type
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
     scaler = torch.amp.GradScaler(device_type)

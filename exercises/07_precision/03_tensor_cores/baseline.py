@@ -1,4 +1,4 @@
-"""Good code: vectors stacked once, TF32 where there is TF32, else float16."""
+"""Good code: vectors stacked once, TF32 if the GPU has it, otherwise float16."""
 
 import torch
 

@@ -9,7 +9,7 @@ from gpututor.checks.model import on_virtual_gpu
 from gpututor.trace.events import Kind
 
 SLOWER = 1.15
-"""Times good code's kernels."""
+"""Allowed factor over the time of good code's kernels."""
 EXACT_ERROR = 1e-5
 """Relative error between the types: float32 stays far below it at any length, and TF32 and float16 are at 3e-4."""
 
@@ -66,7 +66,7 @@ def is_from_nvidia(machine: Machine) -> bool:
 
 
 def find_switch(run: Run) -> Finding | None:
-    """Find a call that leaves the switch in another position."""
+    """Find a call that does not restore the switch."""
     for call in run.calls:
         is_on, was_on = call.fp32_precision == "tf32", call.drawn["tf32_on"]
         if is_on != was_on:
@@ -109,7 +109,7 @@ checks = [
     parity(
         reference,
         inside=torch.float16,
-        why="TF32 and float16 keep 10 bits behind the point, bfloat16 only 7.",
+        why="The mantissa of TF32 and float16 has 10 bits, bfloat16's only 7.",
         advice="float16 is close enough for these values; bfloat16 is not.",
     ),
     Check(
@@ -135,7 +135,7 @@ checks = [
         find_switch,
         needs=("structure",),
         why="The switch is global: the program's next float32 product may have to be exact.",
-        advice="Remember the switch's position before you change it, and restore it after the product.",
+        advice="Store the switch's value before you change it, and restore it after the product.",
     ),
     Check(
         "gpu_time",

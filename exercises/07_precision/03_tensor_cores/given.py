@@ -1,4 +1,4 @@
-"""Vectors and a table, for exact products and for those that may be off a little."""
+"""Vectors and a table, for exact and for approximate products."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ def project(
 
     Inexact products may be off by 1e-3.
     """
-    # TODO: one product instead of many; exact ones as they come, the
-    # others as fast as this GPU can.
+    # TODO: one product instead of many: in full float32 if `exact`,
+    # otherwise in the fastest way of this GPU.
     return torch.stack([table @ vector for vector in vectors])
 
 

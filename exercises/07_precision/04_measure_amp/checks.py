@@ -1,4 +1,4 @@
-"""Times and peaks against the trace, the warm-up, and what was concluded from both."""
+"""Times and peaks against the trace, the warm-up, and the conclusions from the figures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PRODUCTS = 5
 
 
 def reference(**drawn: Any) -> dict[str, Any]:
-    """The result's parts; the figures are nothing."""
+    """Return the structure of the result; its figures do not count."""
     part = {"seconds": 0.0, "peak_bytes": 0}
     return {"float32": part, "autocast": part, "speed_up": 1.0, "saved": 0.0}
 
@@ -44,12 +44,12 @@ def products(call: Call, dtype: str) -> list[Event]:
 
 
 def last_step(dtype: str) -> Callable[[Call], Taken]:
-    """Seconds of the last step in this type: its products, and all that lies between the waits around them."""
+    """Seconds of the last step in this type: its products, and all work between the waits around them."""
     return lambda call: enclosed(call, products(call, dtype), PRODUCTS)
 
 
 def find_cold(run: Run) -> Finding | None:
-    """A mode in which there was only one step."""
+    """Find a mode with only one step."""
     for call in run.calls:
         for dtype in MODES.values():
             steps = len(products(call, dtype)) // PRODUCTS
@@ -61,7 +61,7 @@ def find_cold(run: Run) -> Finding | None:
 
 
 def find_wait(run: Run) -> Finding | None:
-    """A wait between the first product of a step and its last; any number of them between steps, as timers do."""
+    """Find a wait between the first and the last product of a step. Waits between steps are fine: timers need them."""
     for call in run.calls:
         for dtype in MODES.values():
             kernels = products(call, dtype)
@@ -79,7 +79,7 @@ def find_wait(run: Run) -> Finding | None:
 
 
 def find_peak(run: Run) -> Finding | None:
-    """A peak that differs from the last step's by more than 1 %."""
+    """Find a peak that differs from the last step's peak by more than 1 %."""
     for call in run.calls:
         for part, dtype in MODES.items():
             inside = products(call, dtype)[-PRODUCTS:]
@@ -96,7 +96,7 @@ def find_peak(run: Run) -> Finding | None:
 
 
 def find_conclusion(run: Run) -> Finding | None:
-    """A speed-up or a saving that does not follow from the reported figures."""
+    """Find a speed-up or a saving that does not follow from the reported figures."""
     for call in run.calls:
         wide, narrow = call.output["float32"], call.output["autocast"]
         if not (wide["seconds"] > 0 and narrow["seconds"] > 0 and wide["peak_bytes"] > 0):
@@ -159,7 +159,7 @@ checks = [
     ),
     after_call(
         lambda **drawn: {"model.*.grad": None},
-        why="Gradients that stay take memory in the next step, and backward() adds to them: it is another step.",
+        why="Old gradients take memory in the next step, and backward() adds to them: that step is a different one.",
         advice="End each step with model.zero_grad(), the last one too.",
     ).with_kind("other"),
     unmodified(

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 RATE = 2e-3
-"""With it, no step moves a weight by half of bfloat16's last digit."""
+"""Learning rate at which no step moves a weight by half the distance between bfloat16 numbers."""
 SIZES = (
     {"steps": 6, "rows": 32, "features": 24, "hidden": 16, "classes": 8},
     {"steps": 4, "rows": 48, "features": 16, "hidden": 32, "classes": 12},
@@ -17,7 +17,7 @@ SIZES = (
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """Weights far from zero, where even bfloat16 has small steps, and batches of different sizes and losses."""
+    """Weights far from zero, because bfloat16 is fine near zero, and batches of different scales and losses."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     steps, rows, features, hidden, classes = SIZES[case].values()
     shapes = {"0.weight": (hidden, features), "0.bias": (hidden,), "2.weight": (classes, hidden), "2.bias": (classes,)}

@@ -17,7 +17,10 @@ PIECE = 8
 MORE = 63
 """Padding allowed for each size."""
 SLOWER = 1.15
-"""Times good code's products. Without padding, the first case's take 1.27 times as long on a T4, and 1.4 on an H100."""
+"""Allowed factor over the product time of good code.
+
+Without padding, products in the first case take 1.27 times as long on a T4, and 1.4 times on an H100.
+"""
 
 
 def reference(
@@ -85,7 +88,7 @@ def find_slow_products(run: Run) -> Finding | None:
 
 
 def find_padded_again(run: Run) -> Finding | None:
-    """Find a call that makes more than two padded tables: one, or two if it pads in two steps."""
+    """Find a call with more than two padded tables. Code that pads in two steps makes two."""
     for call in run.calls:
         table = call.drawn["table"]
         words, features = table.shape
@@ -100,7 +103,7 @@ def find_padded_again(run: Run) -> Finding | None:
 
 
 def modelled(machine: Any) -> bool:
-    """The traces of a real device have neither operations nor bytes of kernels."""
+    """True on a virtual GPU: traces of a real device have neither operations nor bytes of kernels."""
     return bool(machine.virtual) and machine.device != "cpu"
 
 

@@ -11,14 +11,15 @@ SIZES = (
     {"words": 1003, "features": 188, "rows": (20, 13, 20, 8)},
     {"words": 1209, "features": 124, "rows": (8, 8, 8, 8, 8, 8)},
 )
-"""Neither words nor features are multiples of 8. The first products are long; later tables exceed all scores.
+"""Neither words nor features are multiples of 8. The first case has long products. In the others, the table has more
+bytes than all scores together.
 
 Padding to multiples of 64 makes no product more than a tenth larger than padding to multiples of 8.
 """
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """Scores of both signs, and a bias far below zero: a word with a score of 0 would be a frequent one."""
+    """Return inputs for scores of both signs, and a bias far below zero: a word with a score of 0 would be likely."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     words, features, rows = SIZES[case].values()
     table = torch.randn(words, features, generator=chance) / features**0.5

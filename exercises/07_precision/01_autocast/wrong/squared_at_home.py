@@ -1,5 +1,5 @@
 # fails: placement
-# Fetches the features to square them where "precision is no problem".
+# Copies the features to the CPU to square them where "precision is no problem".
 import torch
 
 

@@ -1,4 +1,4 @@
-# The switch by its older name.
+# Sets the switch by its older name.
 import torch
 
 

@@ -1,4 +1,4 @@
-# The product by einsum, which makes some views first: that is time of the host.
+# Computes the product with einsum, which makes some views first: that takes the host time.
 import torch
 
 

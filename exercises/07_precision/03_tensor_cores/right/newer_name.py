@@ -1,4 +1,4 @@
-# The switch by its newer name, put back whatever happens.
+# Sets the switch by its newer name, and restores it even after an error.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: switch
-# Turns TF32 off at the end, also where the program had it on.
+# Turns TF32 off at the end, even if the program had turned it on.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: exact
-# Takes the fast way always.
+# Always takes the fast way, even if `exact` is true.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: exact
-# Takes exact products as they come: with TF32 on already, they are not exact.
+# Computes exact products without setting the switch: if TF32 is on already, they are not exact.
 import torch
 
 

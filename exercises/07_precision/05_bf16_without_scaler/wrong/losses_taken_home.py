@@ -1,5 +1,5 @@
 # fails: placement
-# Brings each loss to the CPU.
+# Copies each loss to the CPU.
 import torch
 from torch import nn
 from torch.nn import functional

@@ -1,5 +1,5 @@
 # fails: precision
-# Computes the logarithm of the softmax in bfloat16 and widens the loss.
+# Computes the logarithm of the softmax in bfloat16, and widens only the loss.
 import torch
 from torch import nn
 from torch.nn import functional

@@ -1,4 +1,4 @@
-# All batches in one product, and to multiples of 64; the mean of each batch afterwards.
+# Pads to multiples of 64, and computes all batches in one product; the mean of each batch follows.
 import torch
 import torch.nn.functional as F
 

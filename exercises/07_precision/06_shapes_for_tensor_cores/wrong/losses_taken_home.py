@@ -1,5 +1,5 @@
 # fails: placement
-# Brings the losses to the CPU.
+# Copies the losses to the CPU.
 import torch
 from torch.nn import functional
 

@@ -1,5 +1,5 @@
 # fails: product_time
-# Multiplies the sizes as they come.
+# Multiplies without any padding.
 import torch
 from torch.nn import functional
 

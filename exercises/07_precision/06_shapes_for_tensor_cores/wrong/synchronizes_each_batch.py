@@ -1,5 +1,5 @@
 # fails: syncs
-# Waits for each batch.
+# Synchronizes in each batch: the host waits, and the GPU is idle before the next one.
 import torch
 from torch.nn import functional
 
