@@ -31,8 +31,8 @@ checks = [
     syncs(
         at_most=1,
         why="At each wait the host stops launching. The device runs out of work, and the next batch starts late.",
-        advice="Keep total, count and worst as tensors on the device. torch.where instead of a mask as an index,"
-        " torch.maximum instead of an if, and no print in the loop.",
+        advice="Keep total, count and worst as tensors on the device. Use torch.where instead of a mask as an index,"
+        " and torch.maximum instead of an if. Do not print in the loop.",
     ),
     transfers(
         to_host=1,

@@ -1,5 +1,5 @@
 # fails: structure
-# Rounds to whole milliseconds, as an int.
+# Cuts the times to whole seconds, as an int: both are 0.
 import time
 
 import torch

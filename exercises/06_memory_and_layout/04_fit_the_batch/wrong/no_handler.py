@@ -1,5 +1,5 @@
 # fails: runs
-# Looks for the size without a handler: the first batch that is too large ends it.
+# Tries sizes without a handler: the first batch that is too large raises an error.
 
 
 def largest_batch(step, most):

@@ -1,5 +1,5 @@
 # fails: structure
-# Takes the model to float16: the updates are rounded away, and autocast has nothing to do.
+# Converts the model to float16: the updates are rounded away, and autocast has nothing to do.
 from typing import Any
 
 import torch

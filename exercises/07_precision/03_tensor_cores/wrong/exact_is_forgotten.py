@@ -5,8 +5,6 @@ import torch
 
 def project(vectors: list[torch.Tensor], table: torch.Tensor, exact: bool) -> torch.Tensor:
     rows = torch.stack(vectors)
-    if False:
-        return rows @ table.T
     if torch.cuda.get_device_capability(rows.device) >= (8, 0):
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("high")

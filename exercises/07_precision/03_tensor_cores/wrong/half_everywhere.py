@@ -11,10 +11,4 @@ def project(vectors: list[torch.Tensor], table: torch.Tensor, exact: bool) -> to
         product = rows @ table.T
         torch.set_float32_matmul_precision(before)
         return product
-    if False:
-        before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("high")
-        product = rows @ table.T
-        torch.set_float32_matmul_precision(before)
-        return product
     return (rows.half() @ table.half().T).float()

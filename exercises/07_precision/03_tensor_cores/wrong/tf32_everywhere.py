@@ -5,16 +5,8 @@ import torch
 
 def project(vectors: list[torch.Tensor], table: torch.Tensor, exact: bool) -> torch.Tensor:
     rows = torch.stack(vectors)
-    if exact:
-        before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("highest")
-        product = rows @ table.T
-        torch.set_float32_matmul_precision(before)
-        return product
-    if True:
-        before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("high")
-        product = rows @ table.T
-        torch.set_float32_matmul_precision(before)
-        return product
-    return (rows.half() @ table.half().T).float()
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest" if exact else "high")
+    product = rows @ table.T
+    torch.set_float32_matmul_precision(before)
+    return product

@@ -1,5 +1,5 @@
 # fails: structure
-# Returns text for people instead of numbers.
+# Returns the speed-up as text instead of a number.
 import time
 from typing import Any
 
