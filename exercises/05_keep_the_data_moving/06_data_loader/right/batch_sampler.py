@@ -1,4 +1,4 @@
-# It names each batch's samples, and reads the whole epoch into a list first.
+# Passes a batch_sampler, and reads the whole epoch into a list first.
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
 

@@ -1,4 +1,4 @@
-# It loads a subset that holds every sample, and stops by the loader's length.
+# Loads a subset of all samples, and stops after len(loader) batches.
 from itertools import islice
 
 from torch.utils.data import DataLoader, Subset

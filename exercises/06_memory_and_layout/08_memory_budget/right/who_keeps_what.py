@@ -1,4 +1,4 @@
-# Goes from layer to layer with a set of the tensors that are needed again.
+# Goes from layer to layer, and collects the tensors that are needed again in a dict.
 from torch import nn
 
 
