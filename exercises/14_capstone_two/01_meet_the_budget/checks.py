@@ -13,7 +13,7 @@ from gpututor.protocol.values import ObservedTensor
 
 WORDS, WIDTH, HEADS, LAYERS, LENGTH = 48, 32, 4, 2, 64
 RATE, BETAS, EPS, LONGEST_GRADIENT = 0.01, (0.9, 0.99), 1e-3, 0.5
-KEPT = 0.8
+DECAY = 0.8
 State = dict[str, torch.Tensor]
 
 
@@ -59,8 +59,8 @@ def normalized(x: torch.Tensor, state: State, name: str) -> torch.Tensor:
     return F.layer_norm(x, (WIDTH,), state[f"{name}.weight"], state[f"{name}.bias"])
 
 
-def places() -> torch.Tensor:
-    """The table of places: computed in float32, as the script does."""
+def positions() -> torch.Tensor:
+    """The table of positions: computed in float32, as the script does."""
     rate = 100 ** (-torch.arange(0, WIDTH, 2).to(torch.float32) / WIDTH)
     angle = torch.arange(LENGTH).unsqueeze(1).to(torch.float32) * rate
     return torch.cat([angle.sin(), angle.cos()], dim=1).double()
@@ -70,7 +70,7 @@ def losses_of(text: torch.Tensor, state: State) -> torch.Tensor:
     """The mean cross-entropy of each row."""
     later = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
     size = WIDTH // HEADS
-    x = state["words.weight"][text[:, :-1]] + places()
+    x = state["words.weight"][text[:, :-1]] + positions()
     for layer in range(LAYERS):
         block = f"blocks.{layer}"
         parts = linear(normalized(x, state, f"{block}.first"), state, f"{block}.attention.project").chunk(3, dim=-1)
@@ -103,7 +103,7 @@ def reference(argv: list[str]) -> dict[str, Any]:
             squares[name] = BETAS[1] * squares[name] + (1 - BETAS[1]) * (factor * gradient).square()
             mean, square = means[name] / (1 - BETAS[0] ** step), squares[name] / (1 - BETAS[1] ** step)
             state[name] = state[name].detach() - RATE * mean / (square.sqrt() + EPS)
-            average[name] = KEPT * average[name] + (1 - KEPT) * state[name]
+            average[name] = DECAY * average[name] + (1 - DECAY) * state[name]
         losses.append(loss.detach())
     return {
         "losses": torch.stack(losses).float(),
