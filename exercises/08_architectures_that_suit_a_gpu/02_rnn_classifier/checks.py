@@ -12,7 +12,7 @@ from gpututor.protocol.values import ObservedTensor
 
 
 def reference(weights: dict[str, torch.Tensor], tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Each text alone, without any filling, one step of the RNN after another."""
+    """Each text alone, without padding, one step of the RNN after another."""
     scores = []
     for text, length in zip(tokens, lengths.tolist(), strict=True):
         state = torch.zeros(weights["rnn.weight_hh_l0"].shape[0], dtype=weights["head.weight"].dtype)
@@ -25,7 +25,7 @@ def reference(weights: dict[str, torch.Tensor], tokens: torch.Tensor, lengths: t
 
 
 def bytes_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
-    """The model and the texts; a few numbers for each text more may cross, such as lengths, order and batch sizes."""
+    """Bytes of the model and the texts, and of a few more numbers for each text: lengths, order and batch sizes."""
     texts = int(drawn["tokens"].nbytes)
     least = sum(int(tensor.nbytes) for tensor in drawn["weights"].values()) + texts
     return least, least + texts + 16 * int(drawn["lengths"].nbytes)

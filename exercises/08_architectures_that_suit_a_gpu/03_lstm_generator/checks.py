@@ -67,9 +67,9 @@ def work_found(run: Run) -> Finding | None:
 
 
 def bytes_needed(drawn: dict[str, Any], machine: Any) -> int:
-    """The model in pieces of 512 bytes, what one pass over the prompts makes, a step's tensors, two more for each step.
+    """Bytes of the model in blocks of 512, a pass over the prompts, a step's tensors, and two tensors for each step.
 
-    A graph keeps four or more for each step.
+    A graph keeps four or more tensors for each step.
     """
     weights = sum(512 * (int(tensor.nbytes) // 512 + 1) for tensor in drawn["weights"].values())
     hidden = int(drawn["weights"]["head.weight"].shape[1])
@@ -90,7 +90,7 @@ checks = [
     placement(
         outputs="cpu",
         why="The host makes text of the tokens once all of them have arrived.",
-        advice="Bring all tokens home together, at the end.",
+        advice="Copy all tokens to the CPU together, at the end.",
     ),
     syncs(
         at_most=1,

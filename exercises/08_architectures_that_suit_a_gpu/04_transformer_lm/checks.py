@@ -16,11 +16,11 @@ from gpututor.protocol.values import ObservedModule, ObservedTensor
 LONGEST = 32
 """Positions in the table."""
 SAME = 1e-3
-"""Scores of equal beginnings differ at most by so much of their size."""
+"""Largest difference between scores of equal beginnings, relative to their size."""
 
 
 def reference(weights: dict[str, torch.Tensor], tokens: torch.Tensor, heads: int) -> dict[str, Any]:
-    """Both layers by their equations. The position p of a text sees what is at 0 to p."""
+    """Both layers by their equations. Position p of a text sees positions 0 to p."""
     width, steps = weights["embed.weight"].shape[1], tokens.shape[1]
     dtype = weights["head.weight"].dtype
     place, column = torch.arange(steps, dtype=dtype).unsqueeze(1), torch.arange(width)

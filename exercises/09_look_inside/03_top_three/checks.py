@@ -1,4 +1,4 @@
-"""The three operators with the most time of the GPU, by the trace."""
+"""The three operators with the most GPU time, by the trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpututor.trace.events import Kind
 from gpututor.trace.formatting import duration
 
 CLOSE = 0.99
-"""Two operators whose times differ by less may change places."""
+"""Least ratio of the times of two operators that may be named in either order."""
 ONCE_A_STEP = {
     "dense": "aten::native_layer_norm_backward",
     "images": "aten::max_pool2d_with_indices_backward",

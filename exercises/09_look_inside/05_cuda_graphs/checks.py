@@ -40,7 +40,7 @@ def reference(model: dict[str, torch.Tensor], batches: torch.Tensor) -> torch.Te
 
 
 def find_cold(run: Run) -> Finding | None:
-    """Find a call that captures a forward pass without one before."""
+    """Find a call that captures a forward pass without a warm-up pass before it."""
     for call in run.calls:
         kernels = [event for event in call.trace if event.kind is Kind.KERNEL and event.device != "cpu"]
         # The kernels of a replay are launched at one moment.
@@ -56,7 +56,7 @@ def find_cold(run: Run) -> Finding | None:
 
 
 def few_launches(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
-    """At least one replay a batch; at most that, two copies each, and some passes to warm up."""
+    """At least a replay for each batch; at most a replay and three copies for each, and some passes to warm up."""
     steps = len(drawn["batches"])
     return steps, 4 * steps + 4 * KERNELS
 

@@ -28,7 +28,7 @@ OWN_WAITS = 2
 
 
 def share(rows: int, epoch: int, rank: int) -> list[int]:
-    """The rows of one rank in one epoch: every second one of a shuffled list, whose first row also fills it up."""
+    """The rows of one rank in one epoch: every second row of a shuffled list. Its first row pads an odd list."""
     order = torch.randperm(rows, generator=torch.Generator().manual_seed(epoch)).tolist()
     order += order[: -rows % RANKS]
     return list(order[rank::RANKS])

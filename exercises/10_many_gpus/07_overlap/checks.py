@@ -81,7 +81,7 @@ def hidden_time(rank: Call, drawn: dict[str, Any]) -> tuple[int, int]:
 
 
 def after_the_backward_pass(run: Run) -> Finding | None:
-    """The first call in which a rank's all-reduces lie mostly behind its backward passes."""
+    """Find a call in which most of a rank's all-reduce time comes after its backward passes."""
     for call in run.calls:
         for number, rank in enumerate(call.ranks):
             hidden, total = hidden_time(rank, call.drawn)

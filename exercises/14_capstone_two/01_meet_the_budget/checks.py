@@ -17,7 +17,7 @@ DECAY = 0.8
 State = dict[str, torch.Tensor]
 
 
-def made(seed: int, rows: int) -> torch.Tensor:
+def make_inputs(seed: int, rows: int) -> torch.Tensor:
     """Rows of words, as the script makes them."""
     chance = torch.Generator().manual_seed(seed)
     first = torch.randint(WORDS, (rows, 1), generator=chance)
@@ -92,7 +92,7 @@ def reference(argv: list[str]) -> dict[str, Any]:
     means = {name: torch.zeros_like(value) for name, value in state.items()}
     squares = {name: torch.zeros_like(value) for name, value in state.items()}
     losses = []
-    for step, rows in enumerate(made(seed, steps * batch).split(batch), 1):
+    for step, rows in enumerate(make_inputs(seed, steps * batch).split(batch), 1):
         state = {name: value.detach().requires_grad_() for name, value in state.items()}
         loss = losses_of(rows, state).mean()
         gradients = torch.autograd.grad(loss, list(state.values()))
@@ -108,7 +108,7 @@ def reference(argv: list[str]) -> dict[str, Any]:
     return {
         "losses": torch.stack(losses).float(),
         "average": {name: value.float() for name, value in average.items()},
-        "validation": losses_of(made(seed + 1, 2 * batch), state).float(),
+        "validation": losses_of(make_inputs(seed + 1, 2 * batch), state).float(),
     }
 
 

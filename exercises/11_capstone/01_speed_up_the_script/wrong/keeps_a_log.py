@@ -1,5 +1,5 @@
 # fails: speed
-# Describes all weights and gradients after each step, on the device, for a log that nobody reads.
+# Describes all weights and gradients after each step, on the device, for a log that is never read.
 import argparse
 
 import torch

@@ -1,5 +1,5 @@
 # fails: syncs
-# Brings the predictions of each step to the host, for statistics that nobody asked for.
+# Brings the predictions of each step to the host, for statistics that the task does not ask for.
 import argparse
 
 import torch

@@ -1,5 +1,5 @@
 # fails: result
-# The optimizer is another one than the script's.
+# The optimizer differs from the script's: it has no momentum.
 import argparse
 
 import torch

@@ -1,5 +1,5 @@
 # fails: memory
-# Compares with words as vectors in double precision.
+# Computes the loss from one-hot vectors in double precision.
 """Train a small language model: within its budgets of time and memory.
 
 python 01_meet_the_budget.py --seed 1 --steps 4 --batch 8

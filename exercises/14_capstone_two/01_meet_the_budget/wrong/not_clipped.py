@@ -1,5 +1,5 @@
 # fails: result
-# Leaves the gradients as long as they are.
+# Leaves out the clipping of the gradients.
 """Train a small language model: within its budgets of time and memory.
 
 python 01_meet_the_budget.py --seed 1 --steps 4 --batch 8

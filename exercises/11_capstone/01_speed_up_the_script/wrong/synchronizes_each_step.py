@@ -1,5 +1,5 @@
 # fails: synchronize
-# Waits for the device in each step.
+# Synchronizes in each step, to be safe.
 import argparse
 
 import torch
