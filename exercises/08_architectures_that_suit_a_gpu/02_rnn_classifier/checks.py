@@ -55,7 +55,7 @@ checks = [
     placement(
         outputs="device",
         why="The next step, a softmax or an argmax, runs where the scores are.",
-        advice="Move the model, the tokens and the lengths to `device`; the scores are then born there.",
+        advice="Move the model, the tokens and the lengths to `device`; the scores are then computed there.",
     ),
     syncs(
         at_most=0,
@@ -72,7 +72,7 @@ checks = [
     launches(
         launches_needed,
         by_name={"aten::_cudnn_rnn": (0, 1)},
-        why="A batch needs a few launches for a step of all texts. More: text by text. Fewer: the CPU did it.",
+        why="A step of all texts needs a few launches. More mean a loop over texts; fewer mean work on the CPU.",
         advice="Call the model once, on the device, with the whole batch. The padding costs little.",
         on=lambda machine: machine.virtual and machine.device != "cpu",
     ),

@@ -89,7 +89,7 @@ checks = [
     ),
     placement(
         outputs="cpu",
-        why="The host makes text of the tokens once all of them have arrived.",
+        why="The host turns the tokens into text when all of them have arrived.",
         advice="Copy all tokens to the CPU together, at the end.",
     ),
     syncs(
@@ -100,13 +100,13 @@ checks = [
     transfers(
         to_device=(1, 10),
         to_host=1,
-        why="Seven tensors of the model and the prompts go there, the finished tokens come back, and that is all.",
+        why="Only the model's seven tensors and the prompts go to the device, and only finished tokens come back.",
         advice="Load, then move the model, once. Token and state stay there; join the tokens there, and copy once.",
     ),
     launches(
         launches_needed,
         by_name={"aten::_cudnn_rnn": lambda drawn, machine: (0, tokens_read(drawn))},
-        why="A batch needs a few launches for a step of all texts. More: text by text.",
+        why="A step of all texts needs a few launches. More launches mean a loop over texts.",
         advice="Call the LSTM once for the prompts of all texts, then once for each new token.",
         on=modelled,
     ),
@@ -115,7 +115,7 @@ checks = [
         lambda _: "Each token is read once, on the device",
         work_found,
         ("structure",),
-        "The state sums up the tokens read so far. More work: tokens are read again. Less: the CPU did it.",
+        "The state holds all tokens read so far. More work means that tokens are read again; less means work on the CPU.",
         "Move model and prompts; pass the state that the LSTM returned together with the newest token only.",
         modelled,
     ),

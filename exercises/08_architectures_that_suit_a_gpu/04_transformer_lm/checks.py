@@ -161,7 +161,7 @@ checks = [
     ),
     launches(
         by_name={"aten::*mm": (5, 40)},
-        why="All positions go through the layers at once, on the device. Fewer products there: the CPU did the work.",
+        why="All positions go through the layers at once. If fewer products run on the device, the CPU did the work.",
         advice="Call the model once, after model.to(device), with the tokens that you moved.",
         on=lambda machine: machine.virtual and machine.device != "cpu",
     ),
@@ -179,7 +179,7 @@ checks = [
         leak_found,
         ("structure",),
         "A model that sees the next token learns to copy it: its loss is tiny, but it cannot generate text.",
-        "The mask has to hide j > i from i: -inf (or True, for a boolean mask) above the diagonal.",
+        "The mask has to hide position j > i from position i: -inf (True in a boolean mask) above the diagonal.",
     ),
     Check(
         "no_graph",

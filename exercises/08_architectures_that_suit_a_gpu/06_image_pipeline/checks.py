@@ -83,7 +83,7 @@ checks = [
     ),
     syncs(
         at_most=1,
-        why="A loss that is read in each step makes the host wait for each step, and the device then for the host.",
+        why="If each step reads its loss, the host waits for the device, and then the device for the host.",
         advice="Append loss.detach(), which stays on the device; stack and copy once, after the loop.",
     ),
     transfers(

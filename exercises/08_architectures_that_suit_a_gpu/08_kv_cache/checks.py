@@ -168,7 +168,7 @@ checks = [
     launches(
         launches_allowed,
         why="A step of the whole batch takes a few kernels.",
-        advice="Take each step once for all texts, and write new keys and values with one assignment each.",
+        advice="Do each step once for all texts, and write new keys and values with one assignment each.",
         on=modelled,
     ),
     Check(

@@ -119,7 +119,7 @@ checks = [
     source(
         require=("torch.export.load", "torch.jit.load"),
         why="Until you load a file again, you do not know that it works.",
-        advice="Load both files with torch.export.load and torch.jit.load, and run what they give.",
+        advice="Load both files with torch.export.load and torch.jit.load, and run the programs that they return.",
     ),
     structure(reference, advice="Return both outputs for `fresh`, one row for each of its rows."),
     placement(
@@ -128,7 +128,7 @@ checks = [
     ),
     transfers(
         to_host=0,
-        why="Nothing has to come back from the device: freezing happens on the CPU, and running on the device.",
+        why="Nothing has to come back from the device: you freeze on the CPU and run on the device.",
         advice="Leave what is on the device there; the files are written from the model on the CPU.",
     ),
     transfers(

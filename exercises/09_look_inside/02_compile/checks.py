@@ -31,8 +31,8 @@ PRODUCTS = 2
 """Kernels of one call of the model."""
 WHY = "A launch returns at once: the clock has to be read when the GPU is idle, before and after the calls."
 ADVICE = (
-    "Call once before; then torch.cuda.synchronize(), read the clock, all repeats, torch.cuda.synchronize(), read it"
-    " again, and divide by the repeats."
+    "Warm up. Then torch.cuda.synchronize(), read the clock, do all repeats, torch.cuda.synchronize(), read the clock"
+    " again, and divide by `repeats`."
 )
 
 
@@ -176,7 +176,7 @@ checks = [
     ),
     transfers(
         to_host=0,
-        why="Fetching outputs is timed with the calls.",
+        why="The clock would include the copies of outputs to the host.",
         advice="Wait with torch.cuda.synchronize(), before and after what you time.",
         on=virtual,
     ),

@@ -65,7 +65,7 @@ checks = [
         sentence,
         find_other,
         needs=("structure",),
-        why="Work on the costliest operator: one that takes 5 % of the time cannot save more than 5 %.",
+        why="Work on the costliest operator: an operator with 5 % of the time cannot save more than 5 %.",
         advice=(
             "Sort the rows of prof.key_averages() by self_device_time_total, the largest first, and take only names"
             " that begin with aten:: ."
@@ -74,7 +74,7 @@ checks = [
     ),
     after_call(
         lambda **drawn: {"model.*.grad": None},
-        why="A step that keeps its gradients makes the next one add to them, and other operators run.",
+        why="If a step keeps its gradients, the next step adds to them, which takes other operators.",
         advice="End each step with model.zero_grad(), the last one too.",
     ).with_kind("other"),
     unmodified(may_change=("model.*running*", "model.*num_batches_tracked")),

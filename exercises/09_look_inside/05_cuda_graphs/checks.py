@@ -87,15 +87,15 @@ checks = [
         "warm_up",
         lambda machine: "A forward pass runs before the capture",
         find_cold,
-        why="The first pass makes libraries ready and takes memory. Neither is allowed while a graph is captured.",
+        why="The first pass prepares libraries and allocates memory. Neither is allowed during a capture.",
         advice="Call the model once on a side stream, and let the current stream wait for it; then capture.",
         on=lambda machine: machine.virtual,
     ),
     parity(
         reference,
-        why="A replay reads the memory that was captured, and writes its output to one and the same place.",
+        why="A replay reads the captured memory, and always writes its output to the same memory.",
         advice=(
-            "Bring each batch into the captured input by static_batch.copy_(batch); copy the output away before the"
+            "Copy each batch into the captured input by static_batch.copy_(batch); copy the output away before the"
             " next replay overwrites it."
         ),
     ),

@@ -39,7 +39,7 @@ checks = [
         by_name={"aten::gelu": 0},
         name="compiled",
         why="An activation outside of compiled code is a kernel of its own, and reads and writes the whole batch.",
-        advice="Send every batch through the compiled function, the odd ones too.",
+        advice="Send every batch through the compiled function, the last one too.",
         on=lambda machine: machine.virtual,
     ),
 ]

@@ -29,7 +29,7 @@ checks = [
         between=lambda drawn, machine: (0, len(drawn["pairs"])),
         bytes_between=lambda drawn, machine: (0, 8 * len(drawn["pairs"])),
         bytes_to_host=lambda drawn, machine: 8 * len(drawn["pairs"]),
-        why="A product holds hundreds of thousands of numbers, its norm is one.",
+        why="A product holds hundreds of thousands of numbers, but its norm is a single number.",
         advice="Compute each norm on the GPU of its pair. Only one number for each pair has to move.",
     ),
     overlap(

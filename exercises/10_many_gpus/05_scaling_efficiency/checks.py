@@ -165,7 +165,7 @@ checks = [
         lambda _: "Both efficiencies follow from the times",
         efficiencies,
         needs=("structure", "one_gpu", "strong", "weak"),
-        why="They say whether another GPU is worth its price: for a result sooner, or for more data.",
+        why="An efficiency says whether another GPU is worth its price: for a result sooner, or for more data.",
         advice="Divide the time that a perfect machine would need by the time that yours needed.",
         on="gpu",
     ),

@@ -112,7 +112,7 @@ checks = [
     ),
     parity(
         reference,
-        why="The order in which gradients travel must not change the step: it is that of all rows of both ranks.",
+        why="The order in which gradients travel must not change the step: it uses all rows of both ranks.",
         advice="Average the gradients of the ranks, once in each step. DistributedDataParallel does this by itself.",
     ),
     collectives(

@@ -259,7 +259,7 @@ checks = [
     ),
     fault(
         "constants",
-        "Constants are brought to the device once",
+        "Constants are copied to the device once",
         lambda event: event.to_device and event.size_bytes <= SMALL_BYTES,
         _few,
         "tiny copies to the device",
@@ -291,7 +291,7 @@ checks = [
         _reads_a_number,
         _few,
         "numbers read by the host",
-        "The host should be steps ahead of the device, launching. After .item() it is not.",
+        "The host should run ahead of the device. Each .item() makes it wait until the device has caught up.",
         "When does the host need these numbers? Until then they can stay where they are.",
         another=lambda steps: steps + FEW,
     ),
@@ -301,7 +301,7 @@ checks = [
         lambda event: event.kind is Kind.SYNCHRONISE and event.name.endswith("synchronize"),
         lambda steps: 1,
         "waits for the whole device",
-        "Operators of one stream run in order by themselves. Only a clock needs this wait.",
+        "Operators of one stream run in order by themselves. Only reading a clock needs this wait.",
         "Ask what would go wrong without this wait.",
     ),
     fault(
@@ -316,7 +316,7 @@ checks = [
     syncs(
         at_most=10,
         why="The only waits left should be for the results, at the end.",
-        advice="Look for what is brought to the host in each step: `gpututor trace` names the lines.",
+        advice="Look for what is copied to the host in each step: `gpututor trace` names the lines.",
     ),
     Check(
         "optimiser",
@@ -331,7 +331,7 @@ checks = [
         launches(
             by_name={"aten::*conv*": lambda drawn, machine: (0, 6 * int(drawn["argv"][3]) + 16)},
             name="validation",
-            why="One image fills a thousandth of the device, and costs as many launches as a whole batch.",
+            why="One image uses a small part of the device, and takes as many launches as a whole batch.",
             advice="The network takes batches. Find out how to get one loss for each image of a batch.",
         ),
         "Images for validation go through the network together",
@@ -340,6 +340,6 @@ checks = [
         1 / 9,
         beside="the script that you began with",
         why="Each fault takes part of the time. Without them, the device does little but the work itself.",
-        advice="Look at `gpututor trace` on your file: which lines cost most, and what they wait for.",
+        advice="Look at `gpututor trace` on your file: which lines cost most, and what do they wait for?",
     ).with_points(6),
 ]
