@@ -115,7 +115,7 @@ checks = [
         lambda _: "Each token is read once, on the device",
         work_found,
         ("structure",),
-        "The state holds all tokens read so far. More work means that tokens are read again; less means work on the CPU.",
+        "The state sums up the tokens read so far. More work means reading tokens again; less means work on the CPU.",
         "Move model and prompts; pass the state that the LSTM returned together with the newest token only.",
         modelled,
     ),
