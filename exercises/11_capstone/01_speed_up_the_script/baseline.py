@@ -40,7 +40,7 @@ def make_model(seed: int) -> nn.Module:
     )
 
 
-def standardised(images: torch.Tensor, device: torch.device) -> torch.Tensor:
+def standardized(images: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Scale each channel of a batch to mean 0 and deviation 1."""
     host = images.cpu()
     mean = host.mean((0, 2, 3), keepdim=True)
@@ -73,7 +73,7 @@ def train(
         rows = range(step * batch, (step + 1) * batch)
         x = torch.stack([images[row].to(device) for row in rows])
         y = torch.stack([labels[row].to(device) for row in rows])
-        x = standardised(x, device)
+        x = standardized(x, device)
         weights = torch.linspace(0.5, 1.5, CLASSES).to(device)
         known = y >= 0
         loss = F.cross_entropy(model(x)[known], y[known], weight=weights)

@@ -43,7 +43,7 @@ def make_model(seed: int) -> nn.Module:
     )
 
 
-def standardised(images: torch.Tensor) -> torch.Tensor:
+def standardized(images: torch.Tensor) -> torch.Tensor:
     """Scale each channel of a batch to mean 0 and deviation 1."""
     deviation, mean = torch.std_mean(images, (0, 2, 3), keepdim=True)
     return (images - mean) / deviation
@@ -81,7 +81,7 @@ def train(
     }
     for step in range(steps):
         rows = slice(step * batch, (step + 1) * batch)
-        logits = model(standardised(images[rows]))
+        logits = model(standardized(images[rows]))
         loss = F.cross_entropy(
             logits, labels[rows], weight=weights, ignore_index=-1
         )

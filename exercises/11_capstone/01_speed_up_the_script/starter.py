@@ -46,7 +46,7 @@ def make_model(seed: int) -> nn.Module:
     )
 
 
-def standardised(
+def standardized(
     images: torch.Tensor, device: torch.device
 ) -> torch.Tensor:
     """Scale each channel of a batch to mean 0 and deviation 1."""
@@ -87,7 +87,7 @@ def train(
         rows = range(step * batch, (step + 1) * batch)
         x = torch.stack([images[row].to(device) for row in rows])
         y = torch.stack([labels[row].to(device) for row in rows])
-        x = standardised(x, device)
+        x = standardized(x, device)
         weights = torch.linspace(0.5, 1.5, CLASSES).to(device)
         known = y >= 0
         loss = F.cross_entropy(model(x)[known], y[known], weight=weights)

@@ -37,7 +37,7 @@ def make_model(seed: int) -> nn.Module:
     )
 
 
-def standardised(images: torch.Tensor) -> torch.Tensor:
+def standardized(images: torch.Tensor) -> torch.Tensor:
     """Scale each channel of a batch to mean 0 and deviation 1."""
     deviation, mean = torch.std_mean(images, (0, 2, 3), keepdim=True)
     return (images - mean) / deviation
@@ -70,7 +70,7 @@ def train(
     average = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
 
     def one_step(x, y):
-        logits = model(standardised(x))
+        logits = model(standardized(x))
         loss = F.cross_entropy(logits, y, weight=weights, ignore_index=-1)
         optimizer.zero_grad(set_to_none=False)
         loss.backward()

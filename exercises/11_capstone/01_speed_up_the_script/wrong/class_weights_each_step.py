@@ -34,7 +34,7 @@ def make_model(seed: int) -> nn.Module:
     )
 
 
-def standardised(images: torch.Tensor) -> torch.Tensor:
+def standardized(images: torch.Tensor) -> torch.Tensor:
     deviation, mean = torch.std_mean(images, (0, 2, 3), keepdim=True)
     return (images - mean) / deviation
 
@@ -61,7 +61,7 @@ def train(
     for step in range(steps):
         rows = slice(step * batch, (step + 1) * batch)
         weights = torch.linspace(0.5, 1.5, CLASSES).to(device)
-        logits = model(standardised(images[rows]))
+        logits = model(standardized(images[rows]))
         loss = F.cross_entropy(logits, labels[rows], weight=weights, ignore_index=-1)
         optimizer.zero_grad()
         loss.backward()

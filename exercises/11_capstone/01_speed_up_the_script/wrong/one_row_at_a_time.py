@@ -34,7 +34,7 @@ def make_model(seed: int) -> nn.Module:
     )
 
 
-def standardised(images: torch.Tensor) -> torch.Tensor:
+def standardized(images: torch.Tensor) -> torch.Tensor:
     deviation, mean = torch.std_mean(images, (0, 2, 3), keepdim=True)
     return (images - mean) / deviation
 
@@ -62,7 +62,7 @@ def train(
         rows = range(step * batch, (step + 1) * batch)
         x = torch.stack([images[row].to(device) for row in rows])
         y = torch.stack([labels[row].to(device) for row in rows])
-        logits = model(standardised(x))
+        logits = model(standardized(x))
         loss = F.cross_entropy(logits, y, weight=weights, ignore_index=-1)
         optimizer.zero_grad()
         loss.backward()

@@ -34,7 +34,7 @@ def make_model(seed: int) -> nn.Module:
     )
 
 
-def standardised(images: torch.Tensor) -> torch.Tensor:
+def standardized(images: torch.Tensor) -> torch.Tensor:
     host = images.cpu()
     deviation, mean = torch.std_mean(host, (0, 2, 3), keepdim=True)
     return ((host - mean) / deviation).to(images.device)
@@ -62,7 +62,7 @@ def train(
     average = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
     for step in range(steps):
         rows = slice(step * batch, (step + 1) * batch)
-        logits = model(standardised(images[rows]))
+        logits = model(standardized(images[rows]))
         loss = F.cross_entropy(logits, labels[rows], weight=weights, ignore_index=-1)
         optimizer.zero_grad()
         loss.backward()
