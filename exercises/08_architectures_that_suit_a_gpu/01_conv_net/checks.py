@@ -36,12 +36,12 @@ def graph_found(run: Run) -> Finding | None:
 checks = [
     structure(
         reference,
-        advice="One row of scores for each image: Flatten() keeps the first dimension, Linear(features, classes) ends.",
+        advice="One row of scores for each image: Flatten() keeps the first dimension, and Linear comes last.",
     ),
     placement(
         outputs="device",
         why="The next step, a softmax or an argmax, runs where the scores are.",
-        advice="Move the model and the images to `device`; the scores are then born there.",
+        advice="Move the model and the images to `device`; the scores are then computed there.",
     ),
     syncs(
         at_most=0,
@@ -50,12 +50,12 @@ checks = [
     transfers(
         to_device=(1, 13),
         to_host=0,
-        why="Eleven tensors of the model and one of images have to cross. More copies mean work on the wrong side.",
+        why="Eleven tensors of the model and one of images have to cross. No other copy is needed.",
         advice="Load the weights, then move the model (the other order copies twice); move the images once, whole.",
     ),
     launches(
         by_name={"aten::*conv*": (2, 4)},
-        why="Two convolutions do all images at once, on the device. None there means that the CPU did the work.",
+        why="Two convolutions compute all images at once. If none runs on the device, the CPU did the work.",
         advice="Call the model once, when model and images are on the device, with the whole batch.",
         on=lambda machine: machine.virtual and machine.device != "cpu",
     ),

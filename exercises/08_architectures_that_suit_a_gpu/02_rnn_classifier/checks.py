@@ -12,7 +12,7 @@ from gpututor.protocol.values import ObservedTensor
 
 
 def reference(weights: dict[str, torch.Tensor], tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Each text alone, without any filling, one step of the RNN after another."""
+    """Each text alone, without padding, one step of the RNN after another."""
     scores = []
     for text, length in zip(tokens, lengths.tolist(), strict=True):
         state = torch.zeros(weights["rnn.weight_hh_l0"].shape[0], dtype=weights["head.weight"].dtype)
@@ -25,7 +25,7 @@ def reference(weights: dict[str, torch.Tensor], tokens: torch.Tensor, lengths: t
 
 
 def bytes_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
-    """The model and the texts; a few numbers for each text more may cross, such as lengths, order and batch sizes."""
+    """Bytes of the model and the texts, and of a few more numbers for each text: lengths, order and batch sizes."""
     texts = int(drawn["tokens"].nbytes)
     least = sum(int(tensor.nbytes) for tensor in drawn["weights"].values()) + texts
     return least, least + texts + 16 * int(drawn["lengths"].nbytes)
@@ -55,7 +55,7 @@ checks = [
     placement(
         outputs="device",
         why="The next step, a softmax or an argmax, runs where the scores are.",
-        advice="Move the model, the tokens and the lengths to `device`; the scores are then born there.",
+        advice="Move the model, the tokens and the lengths to `device`; the scores are then computed there.",
     ),
     syncs(
         at_most=0,
@@ -72,7 +72,7 @@ checks = [
     launches(
         launches_needed,
         by_name={"aten::_cudnn_rnn": (0, 1)},
-        why="A batch needs a few launches for a step of all texts. More: text by text. Fewer: the CPU did it.",
+        why="A step of all texts needs a few launches. More mean a loop over texts; fewer mean work on the CPU.",
         advice="Call the model once, on the device, with the whole batch. The padding costs little.",
         on=lambda machine: machine.virtual and machine.device != "cpu",
     ),

@@ -1,4 +1,4 @@
-"""A trained classifier's weights, and texts of different lengths, filled up with zeros."""
+"""A trained classifier's weights, and texts of different lengths, padded with zeros."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Everything is on the CPU, as a file and a tokeniser give it."""
+    """Everything is on the CPU, as a file and a tokenizer give it."""
     return {**drawn, "device": device}

@@ -5,7 +5,7 @@ from torch import nn
 
 
 class Classifier(nn.Module):
-    """Scores (n, classes) of texts (n, steps), each to its length."""
+    """Scores (n, classes) of texts (n, steps) of different lengths."""
 
     def __init__(
         self, vocabulary: int, width: int, hidden: int, classes: int

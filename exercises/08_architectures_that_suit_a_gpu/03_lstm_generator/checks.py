@@ -67,9 +67,9 @@ def work_found(run: Run) -> Finding | None:
 
 
 def bytes_needed(drawn: dict[str, Any], machine: Any) -> int:
-    """The model in pieces of 512 bytes, what one pass over the prompts makes, a step's tensors, two more for each step.
+    """Bytes of the model in blocks of 512, a pass over the prompts, a step's tensors, and two tensors for each step.
 
-    A graph keeps four or more for each step.
+    A graph keeps four or more tensors for each step.
     """
     weights = sum(512 * (int(tensor.nbytes) // 512 + 1) for tensor in drawn["weights"].values())
     hidden = int(drawn["weights"]["head.weight"].shape[1])
@@ -89,8 +89,8 @@ checks = [
     ),
     placement(
         outputs="cpu",
-        why="The host makes text of the tokens once all of them have arrived.",
-        advice="Bring all tokens home together, at the end.",
+        why="The host turns the tokens into text when all of them have arrived.",
+        advice="Copy all tokens to the CPU together, at the end.",
     ),
     syncs(
         at_most=1,
@@ -100,13 +100,13 @@ checks = [
     transfers(
         to_device=(1, 10),
         to_host=1,
-        why="Seven tensors of the model and the prompts go there, the finished tokens come back, and that is all.",
+        why="Only the model's seven tensors and the prompts go to the device, and only finished tokens come back.",
         advice="Load, then move the model, once. Token and state stay there; join the tokens there, and copy once.",
     ),
     launches(
         launches_needed,
         by_name={"aten::_cudnn_rnn": lambda drawn, machine: (0, tokens_read(drawn))},
-        why="A batch needs a few launches for a step of all texts. More: text by text.",
+        why="A step of all texts needs a few launches. More launches mean a loop over texts.",
         advice="Call the LSTM once for the prompts of all texts, then once for each new token.",
         on=modelled,
     ),
@@ -115,7 +115,7 @@ checks = [
         lambda _: "Each token is read once, on the device",
         work_found,
         ("structure",),
-        "The state sums up the tokens read so far. More work: tokens are read again. Less: the CPU did it.",
+        "The state sums up the tokens read so far. More work means reading tokens again; less means work on the CPU.",
         "Move model and prompts; pass the state that the LSTM returned together with the newest token only.",
         modelled,
     ),

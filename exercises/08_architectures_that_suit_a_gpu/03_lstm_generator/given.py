@@ -14,7 +14,7 @@ SIZES = (
     {"texts": 6, "prompt": 5, "steps": 1, "vocabulary": 11, "width": 4, "hidden": 7},
 )
 LEAST_MARGIN = 0.02
-"""The best token is at least so far ahead: rounding must not decide, in TF32 neither."""
+"""Least lead of the best token, so that rounding decides nothing, not even in TF32."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from torch import nn
 
 
 class Generator(nn.Module):
-    """Scores (n, vocabulary) for what follows tokens (n, steps).
+    """A module that scores the token after tokens (n, steps).
 
-    The state after the tokens comes with them.
+    It returns the scores (n, vocabulary) and the LSTM's state.
     """
 
     def __init__(self, vocabulary: int, width: int, hidden: int) -> None:

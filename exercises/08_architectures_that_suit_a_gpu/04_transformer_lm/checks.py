@@ -16,11 +16,11 @@ from gpututor.protocol.values import ObservedModule, ObservedTensor
 LONGEST = 32
 """Positions in the table."""
 SAME = 1e-3
-"""Scores of equal beginnings differ at most by so much of their size."""
+"""Largest difference between scores of equal beginnings, relative to their size."""
 
 
 def reference(weights: dict[str, torch.Tensor], tokens: torch.Tensor, heads: int) -> dict[str, Any]:
-    """Both layers by their equations. The position p of a text sees what is at 0 to p."""
+    """Both layers by their equations. Position p of a text sees positions 0 to p."""
     width, steps = weights["embed.weight"].shape[1], tokens.shape[1]
     dtype = weights["head.weight"].dtype
     place, column = torch.arange(steps, dtype=dtype).unsqueeze(1), torch.arange(width)
@@ -161,7 +161,7 @@ checks = [
     ),
     launches(
         by_name={"aten::*mm": (5, 40)},
-        why="All positions go through the layers at once, on the device. Fewer products there: the CPU did the work.",
+        why="All positions go through the layers at once. If fewer products run on the device, the CPU did the work.",
         advice="Call the model once, after model.to(device), with the tokens that you moved.",
         on=lambda machine: machine.virtual and machine.device != "cpu",
     ),
@@ -179,7 +179,7 @@ checks = [
         leak_found,
         ("structure",),
         "A model that sees the next token learns to copy it: its loss is tiny, but it cannot generate text.",
-        "The mask has to hide j > i from i: -inf (or True, for a boolean mask) above the diagonal.",
+        "The mask has to hide position j > i from position i: -inf (True in a boolean mask) above the diagonal.",
     ),
     Check(
         "no_graph",

@@ -15,7 +15,7 @@ SIZES = (
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """Weights as trained ones are: of both signs, norms near one."""
+    """Weights like trained ones: of both signs, with norms near one."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     size = SIZES[case]
     texts, steps, vocabulary = size["texts"], size["steps"], size["vocabulary"]
@@ -49,5 +49,5 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Everything is on the CPU, as a file and a tokeniser give it."""
+    """Everything is on the CPU, as a file and a tokenizer give it."""
     return {**drawn, "device": device}

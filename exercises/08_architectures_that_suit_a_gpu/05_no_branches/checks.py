@@ -54,6 +54,6 @@ checks = [
     ),
     parity(
         reference,
-        advice="Try a row with nan (nan * 0 is nan), a row below the limit, and one half of all rows bad.",
+        advice="Try a row with nan (nan * 0 is nan), a row below the limit, and exactly half of the rows bad.",
     ),
 ]

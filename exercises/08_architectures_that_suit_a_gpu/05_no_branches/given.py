@@ -12,7 +12,7 @@ BAD_VALUES = (float("nan"), float("inf"), -float("inf"))
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """Norms from a thousandth of the limit to a thousand times of it."""
+    """Norms from a thousandth of the limit to a thousand times the limit."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     samples, size, bad = SIZES[case]
     limit = round(0.5 + 2.0 * float(torch.rand((), generator=chance)), 3)

@@ -8,7 +8,7 @@ def guarded(
 ) -> dict[str, torch.Tensor]:
     """Bad rows zeroed, long rows scaled to `limit`.
 
-    Everything is zeroed where more than half of the rows are bad.
+    If more than half of the rows are bad, all rows are zeroed.
     gradients: (samples, size), float32, on any device.
     limit: the longest norm of a row, above 0.
     Returns, on the same device,

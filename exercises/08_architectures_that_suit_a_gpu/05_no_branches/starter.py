@@ -8,15 +8,15 @@ def guarded(
 ) -> dict[str, torch.Tensor]:
     """Bad rows zeroed, long rows scaled to `limit`.
 
-    Everything is zeroed where more than half of the rows are bad.
+    If more than half of the rows are bad, all rows are zeroed.
     gradients: (samples, size), float32, on any device.
     limit: the longest norm of a row, above 0.
     Returns, on the same device,
         "gradients"  (samples, size)
         "bad"        how many rows held inf or nan, int64, ()
     """
-    # TODO: this is right, but asks the device about each row. Do without
-    # `if` and without a loop.
+    # TODO: this is right, but asks the device about each row. Use
+    # neither `if` nor a loop.
     rows, bad = [], 0
     for row in gradients:
         if not row.isfinite().all():

@@ -1,4 +1,4 @@
-"""Good code, which the submission is timed against."""
+"""A good solution, which the submission is timed against."""
 
 import torch
 from torch import nn

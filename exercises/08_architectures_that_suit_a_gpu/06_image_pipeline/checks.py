@@ -79,18 +79,18 @@ checks = [
     placement(
         outputs={"model": "device", "losses": "cpu"},
         why="Training continues where the model is. The losses are for the host, to be plotted.",
-        advice="Move the model before the loop, and bring the losses home after it, together.",
+        advice="Move the model before the loop, and copy the losses to the CPU after it, together.",
     ),
     syncs(
         at_most=1,
-        why="A loss that is read in each step makes the host wait for each step, and the device then for the host.",
+        why="If each step reads its loss, the host waits for the device, and then the device for the host.",
         advice="Append loss.detach(), which stays on the device; stack and copy once, after the loop.",
     ),
     transfers(
         to_device=copies_needed,
         bytes_to_device=bytes_needed,
         to_host=1,
-        why="Each batch that is moved by itself pays the start of a copy again, and a float pixel is four bytes wide.",
+        why="Each batch that is moved by itself pays a copy's latency again, and a float pixel is four bytes wide.",
         advice="Load, then move the model, once; move images (uint8) and labels whole, and convert batches there.",
     ),
     Check(
@@ -110,7 +110,7 @@ checks = [
     speed(
         1.25,
         beside="a good solution",
-        why="All steps are small, so the time is the number of launches: each operator that is not needed counts.",
+        why="All steps are small, so launches take most of the time: each operator that is not needed counts.",
         advice="One forward and one backward pass for each batch, and no work whose result is not used.",
     ),
     parity(

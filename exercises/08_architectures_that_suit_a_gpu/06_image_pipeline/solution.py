@@ -1,4 +1,4 @@
-"""Image pipeline: a training loop that leaves the device alone."""
+"""Image pipeline: a training loop without a wait in each step."""
 
 import torch
 from torch import nn

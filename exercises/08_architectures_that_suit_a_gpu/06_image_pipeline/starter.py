@@ -1,4 +1,4 @@
-"""Image pipeline: a training loop that leaves the device alone."""
+"""Image pipeline: a training loop without a wait in each step."""
 
 import torch
 from torch import nn
@@ -21,8 +21,8 @@ def train_on_images(
     weights: the state dict to start from, on the CPU.
     images (n, 3, height, width), uint8, labels (n,), int64, on the CPU.
     """
-    # TODO: build, load, move; train without bothering the device; bring
-    # the losses home.
+    # TODO: build, load, move; train without a wait in each step; copy
+    # the losses to the CPU at the end.
     model = nn.Sequential(
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),

@@ -65,7 +65,7 @@ checks = [
     ),
     launches(
         (1, 10),
-        why="The fused operator does all texts, heads and queries in one kernel.",
+        why="The fused operator computes all texts, heads and queries in one kernel.",
         advice="Do not loop over texts, heads or blocks of queries.",
     ),
 ]

@@ -64,14 +64,14 @@ def find_read_again(run: Run) -> Finding | None:
 
 
 def scored(call: Call) -> list[Event]:
-    """The head's products for one token of each text, in order: one for each step, perhaps without the prompt's."""
+    """The head's products for one token of each text, in order: one for each step, except perhaps the prompt's."""
     texts, _, width, vocabulary = sizes(call.drawn)
     wanted = 2 * texts * width * vocabulary
     return [event for event in call.trace if event.kind is Kind.KERNEL and event.flops == wanted]
 
 
 def find_growth(run: Run) -> Finding | None:
-    """Compare the memory held at the last token's head with that at an early one's, when a step's tensors are there."""
+    """Compare the memory held when the head runs for the last token and for an early one."""
     for call in run.calls:
         heads = scored(call)
         if len(heads) < int(call.drawn["steps"]) - 1:
@@ -168,7 +168,7 @@ checks = [
     launches(
         launches_allowed,
         why="A step of the whole batch takes a few kernels.",
-        advice="Take each step once for all texts, and write new keys and values with one assignment each.",
+        advice="Do each step once for all texts, and write new keys and values with one assignment each.",
         on=modelled,
     ),
     Check(

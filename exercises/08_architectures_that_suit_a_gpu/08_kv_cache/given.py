@@ -14,7 +14,7 @@ SIZES = (
     {"texts": 6, "prompt": 9, "steps": 10, "width": 48, "heads": 4, "vocabulary": 67},
     {"texts": 16, "prompt": 1, "steps": 14, "width": 24, "heads": 3, "vocabulary": 71},
 )
-"""The vocabulary is no multiple of another size: checks know the head's product by its operations."""
+"""The vocabulary is not a multiple of another size, so that checks know the head's product by its FLOPs."""
 
 
 class TextModel(nn.Module):

@@ -26,7 +26,7 @@ from gpututor.checks import (
 )
 
 PROGRAMS = {"model.pt2": ("/model.json", "serialized_exported_program.json"), "model.ts": ("/code/", "/code.pkl")}
-"""Texts of which a name inside each file must contain one: the program's, in different versions."""
+"""For each file, parts of the program's name in the archive, in different versions of PyTorch: one must be there."""
 PROGRAM_BYTES = 2**20
 """A program in text is some kilobytes."""
 
@@ -46,7 +46,7 @@ def reference(model: dict[str, torch.Tensor], example: torch.Tensor, fresh: torc
 
 
 def parts_of(content: bytes) -> list[str] | None:
-    """The names inside of a zip file, or None if it is none. Nothing is unpacked."""
+    """The names inside a zip file; None if `content` is not a zip file. Nothing is unpacked."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
             return [f"/{name}" for name in packed.namelist()]
@@ -119,7 +119,7 @@ checks = [
     source(
         require=("torch.export.load", "torch.jit.load"),
         why="Until you load a file again, you do not know that it works.",
-        advice="Load both files with torch.export.load and torch.jit.load, and run what they give.",
+        advice="Load both files with torch.export.load and torch.jit.load, and run the programs that they return.",
     ),
     structure(reference, advice="Return both outputs for `fresh`, one row for each of its rows."),
     placement(
@@ -128,7 +128,7 @@ checks = [
     ),
     transfers(
         to_host=0,
-        why="Nothing has to come back from the device: freezing happens on the CPU, and running on the device.",
+        why="Nothing has to come back from the device: you freeze on the CPU and run on the device.",
         advice="Leave what is on the device there; the files are written from the model on the CPU.",
     ),
     transfers(

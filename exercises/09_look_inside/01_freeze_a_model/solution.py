@@ -10,9 +10,10 @@ def freeze(
     fresh: torch.Tensor,
     device: torch.device,
 ) -> dict[str, torch.Tensor]:
-    """Outputs of two frozen models for `fresh` (n, 3, h, w).
+    """Freeze the model twice; return both outputs for `fresh`.
 
-    They are written, as model.pt2 and model.ts, and loaded again.
+    It writes model.pt2 and model.ts, and loads both again.
+    fresh: (n, 3, h, w).
     """
     model.eval()
     rows = torch.export.Dim("rows")

@@ -31,8 +31,8 @@ PRODUCTS = 2
 """Kernels of one call of the model."""
 WHY = "A launch returns at once: the clock has to be read when the GPU is idle, before and after the calls."
 ADVICE = (
-    "Call once before; then torch.cuda.synchronize(), read the clock, all repeats, torch.cuda.synchronize(), read it"
-    " again, and divide by the repeats."
+    "Warm up. Then torch.cuda.synchronize(), read the clock, do all repeats, torch.cuda.synchronize(), read the clock"
+    " again, and divide by `repeats`."
 )
 
 
@@ -58,8 +58,9 @@ def is_compiled(call: Call, product: Event) -> bool:
 def calls_of(call: Call, *, compiled: bool) -> list[Taken]:
     """The time of each call of the compiled model, or of the model itself and its trace, by its products.
 
-    It is at most that from the work or the wait before it to those after it. The host must wait after the last calls to
-    be timed; fewer than `repeats` calls after the last wait are not timed, such as one for the output.
+    A call takes at most the time from the work or the wait before it to the work or the wait after it. The host must
+    wait after the timed calls. If fewer than `repeats` calls follow the last wait, they are not timed, such as a call
+    for the output.
     """
     work = products(call)
     rounds = list(zip(work[::PRODUCTS], work[PRODUCTS - 1 :: PRODUCTS], strict=False))
@@ -82,7 +83,7 @@ def calls_of(call: Call, *, compiled: bool) -> list[Taken]:
 
 
 def first_call(call: Call) -> Taken:
-    """The first call of the compiled model: at least the compilation in it."""
+    """The time of the compiled model's first call: at least that of its compilation."""
     compilations = [event for event in call.trace if event.kind is Kind.RANGE and event.name.startswith(COMPILES)]
     times = calls_of(call, compiled=True)
     if not times or not compilations:
@@ -175,7 +176,7 @@ checks = [
     ),
     transfers(
         to_host=0,
-        why="Fetching outputs is timed with the calls.",
+        why="The clock would include the copies of outputs to the host.",
         advice="Wait with torch.cuda.synchronize(), before and after what you time.",
         on=virtual,
     ),

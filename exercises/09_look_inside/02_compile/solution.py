@@ -20,10 +20,10 @@ def seconds_for(work: Callable[[], Any]) -> float:
 def compile_and_time(
     model: nn.Module, traced: nn.Module, batch: torch.Tensor, repeats: int
 ) -> dict[str, Any]:
-    """The compiled model's output for `batch`, and four times.
+    """Return the compiled model's output for `batch`, and four times.
 
-    They are seconds: of its first call, of later ones, of a call of the
-    model as it was, and of a call of the traced model.
+    The times are seconds: of the first compiled call, of a later one,
+    of a call of the model itself, and of a call of the traced model.
     """
     compiled = torch.compile(model)
     first_s = seconds_for(lambda: compiled(batch))

@@ -1,4 +1,4 @@
-"""The three operators with the most time of the GPU, by the trace."""
+"""The three operators with the most GPU time, by the trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpututor.trace.events import Kind
 from gpututor.trace.formatting import duration
 
 CLOSE = 0.99
-"""Two operators whose times differ by less may change places."""
+"""Least ratio of the times of two operators that may be named in either order."""
 ONCE_A_STEP = {
     "dense": "aten::native_layer_norm_backward",
     "images": "aten::max_pool2d_with_indices_backward",
@@ -65,7 +65,7 @@ checks = [
         sentence,
         find_other,
         needs=("structure",),
-        why="Work on the costliest operator: one that takes 5 % of the time cannot save more than 5 %.",
+        why="Work on the costliest operator: an operator with 5 % of the time cannot save more than 5 %.",
         advice=(
             "Sort the rows of prof.key_averages() by self_device_time_total, the largest first, and take only names"
             " that begin with aten:: ."
@@ -74,7 +74,7 @@ checks = [
     ),
     after_call(
         lambda **drawn: {"model.*.grad": None},
-        why="A step that keeps its gradients makes the next one add to them, and other operators run.",
+        why="If a step keeps its gradients, the next step adds to them, which takes other operators.",
         advice="End each step with model.zero_grad(), the last one too.",
     ).with_kind("other"),
     unmodified(may_change=("model.*running*", "model.*num_batches_tracked")),

@@ -12,9 +12,9 @@ def step(model: nn.Module, batch: torch.Tensor) -> None:
 
 
 def top_three(model: nn.Module, batch: torch.Tensor) -> list[str]:
-    """The three operators that cost the GPU most in a training step.
+    """Return the three operators with the most GPU time in a step.
 
-    What counts is the time of their own; the costliest comes first.
+    Their self time counts; the costliest comes first.
     """
     step(model, batch)
     activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
@@ -40,4 +40,4 @@ if __name__ == "__main__":
     ).to(device)
     print(top_three(model, torch.randn(512, 256, device=device)))
     if device.type == "cpu":
-        print("Without a GPU here, no operator took any of its time.")
+        print("There is no GPU here, so no operator took GPU time.")

@@ -11,12 +11,12 @@ def step(model: nn.Module, batch: torch.Tensor) -> None:
 
 
 def top_three(model: nn.Module, batch: torch.Tensor) -> list[str]:
-    """The three operators that cost the GPU most in a training step.
+    """Return the three operators with the most GPU time in a step.
 
-    What counts is the time of their own; the costliest comes first.
+    Their self time counts; the costliest comes first.
     """
     # TODO: warm up, profile three steps, and find the operators with the
-    # most GPU time of their own.
+    # most self time on the GPU.
     step(model, batch)
     return ["aten::linear", "aten::gelu", "aten::layer_norm"]
 
@@ -31,4 +31,4 @@ if __name__ == "__main__":
     ).to(device)
     print(top_three(model, torch.randn(512, 256, device=device)))
     if device.type == "cpu":
-        print("Without a GPU here, no operator took any of its time.")
+        print("There is no GPU here, so no operator took GPU time.")

@@ -1,4 +1,4 @@
-"""The trace's steps and ranges, with the GPU's work inside them; and a training that is as it would be without."""
+"""The trace has the right steps and ranges with GPU work in them, and the profiler does not change the training."""
 
 from __future__ import annotations
 

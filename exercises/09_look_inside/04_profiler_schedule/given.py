@@ -1,4 +1,4 @@
-"""A model and its optimiser, and pairs of a batch and a target; each batch has rows of its own number."""
+"""A model and its optimiser, and pairs of a batch and a target; each batch has another number of rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEARNING_RATE = 0.1
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """The model's values and the pairs. Each batch has one row more than the one before: its bytes tell its step."""
+    """The model's values and the pairs. Each batch has one row more than the last, so its bytes identify its step."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     steps, rows, features, outputs = SIZES[case]
     rows += int(torch.randint(0, 4, (), generator=chance))

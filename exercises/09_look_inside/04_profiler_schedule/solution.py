@@ -18,9 +18,9 @@ def profile_steps(
     loader: list,
     trace_file: str,
 ) -> nn.Module:
-    """The model, trained on all pairs of `loader`.
+    """Train the model on all pairs of `loader`, and return it.
 
-    It writes the trace of the third and the fourth step.
+    It writes a trace of the third and the fourth step.
     """
     device = next(model.parameters()).device
     with profile(

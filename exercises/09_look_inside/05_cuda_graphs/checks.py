@@ -40,7 +40,7 @@ def reference(model: dict[str, torch.Tensor], batches: torch.Tensor) -> torch.Te
 
 
 def find_cold(run: Run) -> Finding | None:
-    """Find a call that captures a forward pass without one before."""
+    """Find a call that captures a forward pass without a warm-up pass before it."""
     for call in run.calls:
         kernels = [event for event in call.trace if event.kind is Kind.KERNEL and event.device != "cpu"]
         # The kernels of a replay are launched at one moment.
@@ -56,7 +56,7 @@ def find_cold(run: Run) -> Finding | None:
 
 
 def few_launches(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
-    """At least one replay a batch; at most that, two copies each, and some passes to warm up."""
+    """At least a replay for each batch; at most a replay and three copies for each, and some passes to warm up."""
     steps = len(drawn["batches"])
     return steps, 4 * steps + 4 * KERNELS
 
@@ -87,15 +87,15 @@ checks = [
         "warm_up",
         lambda machine: "A forward pass runs before the capture",
         find_cold,
-        why="The first pass makes libraries ready and takes memory. Neither is allowed while a graph is captured.",
+        why="The first pass prepares libraries and allocates memory. Neither is allowed during a capture.",
         advice="Call the model once on a side stream, and let the current stream wait for it; then capture.",
         on=lambda machine: machine.virtual,
     ),
     parity(
         reference,
-        why="A replay reads the memory that was captured, and writes its output to one and the same place.",
+        why="A replay reads the captured memory, and always writes its output to the same memory.",
         advice=(
-            "Bring each batch into the captured input by static_batch.copy_(batch); copy the output away before the"
+            "Copy each batch into the captured input by static_batch.copy_(batch); copy the output away before the"
             " next replay overwrites it."
         ),
     ),

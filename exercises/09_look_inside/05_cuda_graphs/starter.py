@@ -6,9 +6,9 @@ from torch import nn
 
 @torch.no_grad()
 def replay_all(model: nn.Module, batches: torch.Tensor) -> torch.Tensor:
-    """The outputs (steps, n, classes) for batches (steps, n, k).
+    """Return outputs (steps, n, classes) for batches (steps, n, k).
 
-    They come from replays of one graph of the model.
+    One graph of the model is replayed for each batch.
     """
     # TODO: capture one forward pass, and replay it for every batch.
     return torch.stack([model(batch) for batch in batches])

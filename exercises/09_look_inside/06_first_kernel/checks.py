@@ -34,7 +34,7 @@ checks = [
     launches(
         1,
         by_name={"aten::*": 0},
-        why="Each operator of PyTorch reads and writes the whole vector. A kernel does all of it in one pass.",
+        why="Each PyTorch operator reads and writes the whole vector. A kernel does all of it in one pass.",
         advice="Compute everything between one tl.load and one tl.store, and launch the kernel once.",
     ),
     coalesced(at_least=0.8),

@@ -31,7 +31,7 @@ checks = [
     placement("device", advice="Norms and means are on the GPU already: leave them there."),
     parity(
         reference,
-        why="The limit applies to some of the batches only, and the norms are those from before it.",
+        why="The limit applies to some of the batches only, and `norms` holds the values before it.",
         advice="Compute both possible results, and let torch.where choose: its condition is a tensor, norm > limit.",
     ).with_points(2),
     compilations(

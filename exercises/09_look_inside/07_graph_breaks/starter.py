@@ -9,7 +9,7 @@ def step(
     batch: torch.Tensor, limit: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The mean of the rows, and the norm before it is limited."""
-    # TODO: compute the same without a decision or a print of the host.
+    # TODO: compute the same without an `if` on a tensor or a print.
     hidden = functional.gelu(batch)
     norm = hidden.norm()
     if norm > limit:

@@ -1,4 +1,4 @@
-"""Batches of sentences whose numbers and lengths differ."""
+"""Batches of sentences: their lengths differ, and the last batch has fewer rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LENGTHS = range(9, 23)
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """Batches that all have other lengths; the last has fewer rows."""
+    """Batches, each of another length; the last has fewer rows."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     count, rows, columns = SIZES[case]
     lengths = torch.randperm(len(LENGTHS), generator=chance)[:count].tolist()

@@ -16,7 +16,7 @@ def pool_sentences(
     batches: list[torch.Tensor], scale: torch.Tensor, shift: torch.Tensor
 ) -> list[torch.Tensor]:
     """Means (rows, k) for each batch (rows, length, k)."""
-    # TODO: compile once; now it compiles again for other sizes.
+    # TODO: compile once. So far, `pool` compiles again for new sizes.
     return [pool(batch, scale, shift) for batch in batches]
 
 

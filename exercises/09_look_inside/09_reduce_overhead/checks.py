@@ -51,7 +51,7 @@ checks = [
     compilations(
         1,
         name="one_graph",
-        why="All batches have the same shape, so that a single compilation, and a single CUDA graph, serves them all.",
+        why="All batches have the same shape, so a single compilation and a single CUDA graph serve them all.",
         advice="compiled = torch.compile(model, …), once, before the loop; then call `compiled`.",
     ),
     launches(

@@ -6,7 +6,7 @@ from torch import nn
 
 def run_steps(model: nn.Module, batches: torch.Tensor) -> torch.Tensor:
     """The outputs (steps, n, classes) for batches (steps, n, k)."""
-    # TODO: let the compiler launch each step at once.
+    # TODO: let the compiler replay each step with one launch.
     compiled = torch.compile(model)
     return torch.stack([compiled(batch) for batch in batches])
 

@@ -1,4 +1,4 @@
-"""Both GPUs work at the same time, and only the norms come home."""
+"""Both GPUs work at the same time, and only the norms are copied to the host."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ checks = [
     structure(reference),
     placement(
         "cpu",
-        why="The norms come from several GPUs. The host's memory is where the caller wants them together.",
-        advice="Bring the norms home after the last launch, then join them.",
+        why="The norms come from several GPUs, and the caller wants them together in the host's memory.",
+        advice="Copy the norms to the CPU after the last launch, then join them.",
     ),
     transfers(
         between=lambda drawn, machine: (0, len(drawn["pairs"])),
         bytes_between=lambda drawn, machine: (0, 8 * len(drawn["pairs"])),
         bytes_to_host=lambda drawn, machine: 8 * len(drawn["pairs"]),
-        why="A product holds hundreds of thousands of numbers, its norm is one.",
-        advice="Compute each norm on the GPU of its pair. Nothing has to move but one number for each pair.",
+        why="A product holds hundreds of thousands of numbers, but its norm is a single number.",
+        advice="Compute each norm on the GPU of its pair. Only one number for each pair has to move.",
     ),
     overlap(
         kernels=0.5,

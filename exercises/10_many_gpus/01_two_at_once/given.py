@@ -16,7 +16,7 @@ than launches take; the last ones have an inner size of one."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """Two or three pairs. Both signs: no element of a product is like another."""
+    """Two or three pairs of matrices, with elements of both signs."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     pairs = [
         (
@@ -29,9 +29,9 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Put pair number i on GPU number i, from the start again when there are no more.
+    """Put pair number i on GPU number i, modulo the number of GPUs.
 
-    Each GPU has made a product before and holds memory for another one: the first of both costs more.
+    Each GPU has computed a product and allocated memory before: the first of each costs more.
     """
     gpus = max(torch.cuda.device_count(), 1) if device.type == "cuda" else 1
     places = [torch.device("cuda", index) for index in range(gpus)] if device.type == "cuda" else [device]

@@ -1,4 +1,4 @@
-"""Every GPU that can take part computes, and the step is the one that a single device would do."""
+"""Every GPU that can take part computes, and the step is the same as on a single device."""
 
 from __future__ import annotations
 

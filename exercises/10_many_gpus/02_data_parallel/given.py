@@ -28,7 +28,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """The network with its weights, on the CPU as all the rest; and the device that is meant."""
+    """The network with its weights, and all data, on the CPU; and the device to use."""
     batch, targets = drawn["batch"], drawn["targets"]
     model = nn.Sequential(
         nn.Linear(batch.shape[1], HIDDEN),

@@ -10,9 +10,9 @@ def data_parallel(
     targets: torch.Tensor,
     device: torch.device,
 ) -> dict[str, torch.Tensor]:
-    """A step of SGD on batch (n, d) and targets (n, k).
+    """Do a step of SGD on batch (n, d) and targets (n, k).
 
-    Returns the new state, by the plain model's names, on `device`.
+    Returns the new state dict, with the plain model's names, on `device`.
     """
     model = model.to(device)
     network = model

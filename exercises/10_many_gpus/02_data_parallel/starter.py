@@ -10,13 +10,13 @@ def data_parallel(
     targets: torch.Tensor,
     device: torch.device,
 ) -> dict[str, torch.Tensor]:
-    """A step of SGD on batch (n, d) and targets (n, k).
+    """Do a step of SGD on batch (n, d) and targets (n, k).
 
-    Returns the new state, by the plain model's names, on `device`.
+    Returns the new state dict, with the plain model's names, on `device`.
     """
     model = model.to(device)
-    # TODO: where there are several GPUs, all of them take part; where
-    # not, nothing changes.
+    # TODO: use all GPUs if there are several; otherwise, change
+    # nothing.
     network = model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     outputs = network(batch.to(device))

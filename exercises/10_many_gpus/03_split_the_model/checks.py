@@ -43,7 +43,7 @@ checks = [
     ),
     placement(
         by_layer,
-        why="Each GPU has room for its own layers, and for their gradients, only.",
+        why="Each GPU has room only for its own layers and their gradients.",
         advice="model[:cut] and model[cut:] are the two parts; each goes to one GPU.",
     ),
     transfers(

@@ -10,7 +10,7 @@ def split_the_model(
     batch: torch.Tensor,
     targets: torch.Tensor,
 ) -> dict[str, torch.Tensor]:
-    """The gradients of the loss, by the names of the parameters.
+    """Return the gradients of the loss, by the parameters' names.
 
     Layers before `cut` are on cuda:0, the others on cuda:1.
     batch (n, d) and targets (n, k) are float32, on the CPU.

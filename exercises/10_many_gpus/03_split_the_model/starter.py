@@ -10,12 +10,12 @@ def split_the_model(
     batch: torch.Tensor,
     targets: torch.Tensor,
 ) -> dict[str, torch.Tensor]:
-    """The gradients of the loss, by the names of the parameters.
+    """Return the gradients of the loss, by the parameters' names.
 
     Layers before `cut` are on cuda:0, the others on cuda:1.
     batch (n, d) and targets (n, k) are float32, on the CPU.
     """
-    # TODO: one GPU has no room for all of this. Two have.
+    # TODO: all of this does not fit on one GPU. Use both.
     model = model.to("cuda:0")
     outputs = model(batch.to("cuda:0"))
     loss = nn.functional.mse_loss(outputs, targets.to("cuda:0"))

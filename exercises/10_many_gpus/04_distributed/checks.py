@@ -28,7 +28,7 @@ OWN_WAITS = 2
 
 
 def share(rows: int, epoch: int, rank: int) -> list[int]:
-    """The rows of one rank in one epoch: every second one of a shuffled list, whose first row also fills it up."""
+    """The rows of one rank in one epoch: every second row of a shuffled list. Its first row pads an odd list."""
     order = torch.randperm(rows, generator=torch.Generator().manual_seed(epoch)).tolist()
     order += order[: -rows % RANKS]
     return list(order[rank::RANKS])
@@ -102,7 +102,7 @@ checks = [
         "share",
         share_sentence,
         others_work,
-        why="Two GPUs that both go through all rows take as long as one. The shares are what makes it faster.",
+        why="Two GPUs that both go through all rows take as long as one. Shares make training faster.",
         advice="DistributedSampler gives each rank its rows; DistributedDataParallel averages what they give.",
         on=lambda machine: machine.virtual and machine.gpus > 1,
     ),
@@ -116,6 +116,6 @@ checks = [
     parity(
         reference,
         why="Each row counts once per epoch, in a new order each time, and each step uses the mean of all ranks.",
-        advice="Give the loader one DistributedSampler, tell it about each new epoch, and do no scaling of your own.",
+        advice="Give the loader one DistributedSampler, tell it about each new epoch, and do not scale the gradients.",
     ),
 ]

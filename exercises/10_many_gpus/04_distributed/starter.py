@@ -17,9 +17,10 @@ def distributed(
     world_size: int,
     init_method: str,
 ) -> dict[str, torch.Tensor]:
-    """Train with the other ranks, on GPU `rank`: the plain model's state.
+    """Train on GPU `rank` with the other ranks; return the model's state.
 
-    dataset: inputs (d,) and targets (k,); `batch_size` is of one rank.
+    dataset: pairs of inputs (d,) and targets (k,).
+    batch_size: rows in a batch of one rank.
     """
     # TODO: both processes train alone, on the first GPU, on all of the
     # data, and nothing ends the group.

@@ -1,4 +1,4 @@
-"""The three times are those that the trace of each rank shows, and the efficiencies follow from them."""
+"""The three times match the trace of each rank, and the efficiencies follow from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpututor.trace.formatting import duration
 RANKS = 2
 LOW, HIGH = 0.9, 1.2
 SLACK_NS = 20_000
-"""A launch and a wait around a single step: on a fast GPU they take longer than its kernels."""
+"""Nanoseconds for a launch and a wait around a step: on a fast GPU they take longer than its kernels."""
 FEW_BYTES = 64
 """Bytes of times that the ranks compare by an all-reduce; those of gradients are more."""
 FIGURES = ("one", "strong", "weak", "strong_efficiency", "weak_efficiency")
@@ -109,7 +109,7 @@ def time_is_true(name: str, share: int, shared: bool) -> Callable[[Run], Finding
 
 
 def efficiencies(run: Run) -> Finding | None:
-    """The first efficiency that is not that of its rank's own times."""
+    """Find an efficiency that does not follow from its rank's own times."""
     for call in run.calls:
         for number, figures in enumerate(call.output):
             alone, strong, weak = (figures[name] for name in ("one", "strong", "weak"))
@@ -165,7 +165,7 @@ checks = [
         lambda _: "Both efficiencies follow from the times",
         efficiencies,
         needs=("structure", "one_gpu", "strong", "weak"),
-        why="They say whether another GPU is worth its price: for a result sooner, or for more data.",
+        why="An efficiency says whether another GPU is worth its price: for a result sooner, or for more data.",
         advice="Divide the time that a perfect machine would need by the time that yours needed.",
         on="gpu",
     ),

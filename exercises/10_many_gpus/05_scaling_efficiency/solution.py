@@ -14,7 +14,7 @@ WARM_UP, STEPS = 3, 4
 def seconds(
     network: nn.Module, batch: torch.Tensor, wanted: torch.Tensor
 ) -> float:
-    """Seconds of a training step on this batch, after a warm-up."""
+    """Return the seconds of a training step on this batch, warmed up."""
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
     start = 0.0
     for step in range(WARM_UP + STEPS):

@@ -59,7 +59,7 @@ checks = [
     ),
     parity(
         reference,
-        why="Parts save memory. They must not change the step: it is that of all parts of both ranks at once.",
+        why="Parts save memory, but must not change the step: it uses all parts of both ranks.",
         advice="Clear the gradients once a step, and divide each part's loss by the number of parts.",
     ),
     collectives(

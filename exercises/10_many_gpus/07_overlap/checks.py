@@ -81,7 +81,7 @@ def hidden_time(rank: Call, drawn: dict[str, Any]) -> tuple[int, int]:
 
 
 def after_the_backward_pass(run: Run) -> Finding | None:
-    """The first call in which a rank's all-reduces lie mostly behind its backward passes."""
+    """Find a call in which most of a rank's all-reduce time comes after its backward passes."""
     for call in run.calls:
         for number, rank in enumerate(call.ranks):
             hidden, total = hidden_time(rank, call.drawn)
@@ -112,7 +112,7 @@ checks = [
     ),
     parity(
         reference,
-        why="The order in which gradients travel must not change the step: it is that of all rows of both ranks.",
+        why="The order in which gradients travel must not change the step: it uses all rows of both ranks.",
         advice="Average the gradients of the ranks, once in each step. DistributedDataParallel does this by itself.",
     ),
     collectives(

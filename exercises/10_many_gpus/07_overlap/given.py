@@ -17,7 +17,7 @@ CASES = (
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """Weights with which signals keep their size; inputs and targets of (ranks, steps, rows, width)."""
+    """Weights that keep activations at their size; inputs and targets of (ranks, steps, rows, width)."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     chosen = CASES[case]
     width = chosen["width"]

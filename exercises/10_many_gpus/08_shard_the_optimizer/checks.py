@@ -62,7 +62,7 @@ checks = [
     ),
     parity(
         reference,
-        why="Who keeps the state must not change the training: it is Adam's, on the rows of both ranks.",
+        why="Dividing the state must not change the training: it is Adam's, on the rows of both ranks.",
         advice="Average the gradients in each step, clear all of them, and pass Adam's settings on.",
     ),
     memory(

@@ -52,8 +52,8 @@ checks = [
     processes({}, why="A group that never ends keeps its GPU."),
     parity(
         reference,
-        why="Where the weights are must not change the training: it is that of all rows of both ranks.",
-        advice="fully_shard replaces the parameters and averages the gradients. Which parameters has the optimizer?",
+        why="Dividing the weights must not change the training: each step uses all rows of both ranks.",
+        advice="fully_shard replaces the parameters and averages the gradients. Which ones does the optimizer hold?",
     ),
     memory(
         peak=most_bytes,

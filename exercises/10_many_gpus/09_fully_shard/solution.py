@@ -1,4 +1,4 @@
-"""Fully shard: weights, gradients and state divided among the ranks."""
+"""Fully sharded: weights, gradients and state divided among the ranks."""
 
 import tempfile
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def fully_sharded(
 
 
 def small_model() -> nn.Sequential:
-    """The same model in each process."""
+    """Make a model, the same in each process."""
     torch.manual_seed(0)
     layers = [(nn.Linear(256, 256), nn.Tanh()) for _ in range(12)]
     return nn.Sequential(*[layer for pair in layers for layer in pair])

@@ -21,8 +21,8 @@ def make_images(seed: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     return images, labels
 
 
-def without_some(labels: torch.Tensor) -> torch.Tensor:
-    """The labels, with -1 for every eighth image, which has no label."""
+def hide_some_labels(labels: torch.Tensor) -> torch.Tensor:
+    """Replace every eighth label by -1: that image has no label."""
     return labels.where(torch.arange(len(labels)) % 8 != 7, -1)
 
 
@@ -40,8 +40,8 @@ def make_model(seed: int) -> nn.Module:
     )
 
 
-def standardised(images: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Each channel of a batch with mean 0 and deviation 1."""
+def standardized(images: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Scale each channel of a batch to mean 0 and deviation 1."""
     host = images.cpu()
     mean = host.mean((0, 2, 3), keepdim=True)
     deviation = host.std((0, 2, 3), keepdim=True)
@@ -49,7 +49,7 @@ def standardised(images: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def clip(parameters: list[nn.Parameter]) -> None:
-    """No gradient is longer than `LONGEST_GRADIENT`."""
+    """Shorten each gradient to at most `LONGEST_GRADIENT`."""
     for parameter in parameters:
         length = parameter.grad.norm()
         if length > LONGEST_GRADIENT:
@@ -73,7 +73,7 @@ def train(
         rows = range(step * batch, (step + 1) * batch)
         x = torch.stack([images[row].to(device) for row in rows])
         y = torch.stack([labels[row].to(device) for row in rows])
-        x = standardised(x, device)
+        x = standardized(x, device)
         weights = torch.linspace(0.5, 1.5, CLASSES).to(device)
         known = y >= 0
         loss = F.cross_entropy(model(x)[known], y[known], weight=weights)
@@ -111,7 +111,7 @@ def main(seed: int, steps: int, batch: int) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = make_model(seed).to(device)
     images, labels = make_images(seed, steps * batch)
-    result = train(model, images, without_some(labels), steps, batch, device)
+    result = train(model, images, hide_some_labels(labels), steps, batch, device)
     images, labels = make_images(seed + 1, 3 * batch)
     result["validation"] = validate(model, images.to(device), labels.to(device))
     torch.save(result, "result.pt")

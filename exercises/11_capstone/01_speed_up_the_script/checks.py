@@ -1,4 +1,4 @@
-"""The same result in a tenth of the time; and of each of the ten faults, whether it is still there."""
+"""The same result in a ninth of the time, and a check for each of the ten faults."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ CLASSES, LEARNING_RATE, MOMENTUM, LONGEST_GRADIENT = 10, 0.05, 0.9, 0.5
 SCALAR_BYTES, SMALL_BYTES, FEW = 8, 256, 3
 LARGEST_RESULT_BYTES = 16384
 FEW_MORE_AT_FIRST = 8
-"""Launches more in the first step: SGD copies each gradient once."""
+"""Extra launches in the first step: SGD copies each gradient once."""
 
 
-def made(seed: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+def make_inputs(seed: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Images in float64 and labels, as the script makes them."""
     chance = torch.Generator().manual_seed(seed)
     labels = torch.randint(CLASSES, (count,), generator=chance)
@@ -59,7 +59,7 @@ def reference(argv: list[str]) -> dict[str, object]:
     """The expected result.pt: the training of the task, step by step in float64 on the CPU."""
     seed, steps, batch = (int(word) for word in argv[1::2])
     weights = initial_weights(seed)
-    images, labels = made(seed, steps * batch)
+    images, labels = make_inputs(seed, steps * batch)
     velocity = {name: torch.zeros_like(value) for name, value in weights.items()}
     average = {name: torch.zeros_like(value) for name, value in weights.items()}
     losses = []
@@ -77,7 +77,7 @@ def reference(argv: list[str]) -> dict[str, object]:
             value.data -= LEARNING_RATE * velocity[name]
             average[name] += value.detach() / steps
         losses.append(loss.detach())
-    images, labels = made(seed + 1, 3 * batch)
+    images, labels = make_inputs(seed + 1, 3 * batch)
     contents = {
         "losses": torch.stack(losses),
         "mean loss": torch.stack(losses).mean(),
@@ -112,9 +112,9 @@ def fault(
     advice: str,
     another: Callable[[int], float] = lambda steps: float("inf"),
 ) -> Check:
-    """No line does what `which` picks more often than `allowed(steps)`; `words` say what such an event is.
+    """Return a check that no line causes more than `allowed(steps)` of the events that `which` picks.
 
-    Lines that do it more often than `another(steps)` show another fault.
+    `words` describes these events. Lines with more than `another(steps)` of them show another fault.
     """
 
     def find(run: Run) -> Finding | None:
@@ -216,8 +216,8 @@ def _has_rate(node: ast.AST, known: set[str]) -> bool:
     )
 
 
-def saying(check: Check, sentence: str) -> Check:
-    """The same check under a sentence of its own: two of them count launches."""
+def with_sentence(check: Check, sentence: str) -> Check:
+    """Return the check with another sentence: two checks count launches."""
     return replace(check, sentence=lambda _: sentence)
 
 
@@ -230,7 +230,7 @@ checks = [
     )
     .with_points(4)
     .with_kind("values"),
-    saying(
+    with_sentence(
         launches(
             by_name={"aten::*conv*backward*": lambda drawn, machine: (int(drawn["argv"][3]), None)},
             name="on_device",
@@ -259,7 +259,7 @@ checks = [
     ),
     fault(
         "constants",
-        "Constants are brought to the device once",
+        "Constants are copied to the device once",
         lambda event: event.to_device and event.size_bytes <= SMALL_BYTES,
         _few,
         "tiny copies to the device",
@@ -291,7 +291,7 @@ checks = [
         _reads_a_number,
         _few,
         "numbers read by the host",
-        "The host should be steps ahead of the device, launching. After .item() it is not.",
+        "The host should run ahead of the device. Each .item() makes it wait until the device has caught up.",
         "When does the host need these numbers? Until then they can stay where they are.",
         another=lambda steps: steps + FEW,
     ),
@@ -301,7 +301,7 @@ checks = [
         lambda event: event.kind is Kind.SYNCHRONISE and event.name.endswith("synchronize"),
         lambda steps: 1,
         "waits for the whole device",
-        "Operators of one stream run in order by themselves. Only a clock needs this wait.",
+        "Operators of one stream run in order by themselves. Only reading a clock needs this wait.",
         "Ask what would go wrong without this wait.",
     ),
     fault(
@@ -316,7 +316,7 @@ checks = [
     syncs(
         at_most=10,
         why="The only waits left should be for the results, at the end.",
-        advice="Look for what is brought to the host in each step: `gpututor trace` names the lines.",
+        advice="Look for what is copied to the host in each step: `gpututor trace` names the lines.",
     ),
     Check(
         "optimiser",
@@ -327,11 +327,11 @@ checks = [
         "PyTorch updates a whole list of parameters at once: look where it keeps this kind of code.",
         "gpu",
     ),
-    saying(
+    with_sentence(
         launches(
             by_name={"aten::*conv*": lambda drawn, machine: (0, 6 * int(drawn["argv"][3]) + 16)},
             name="validation",
-            why="One image fills a thousandth of the device, and costs as many launches as a whole batch.",
+            why="One image uses a small part of the device, and takes as many launches as a whole batch.",
             advice="The network takes batches. Find out how to get one loss for each image of a batch.",
         ),
         "Images for validation go through the network together",
@@ -340,6 +340,6 @@ checks = [
         1 / 9,
         beside="the script that you began with",
         why="Each fault takes part of the time. Without them, the device does little but the work itself.",
-        advice="Look at `gpututor trace` on your file: which lines cost most, and what they wait for.",
+        advice="Look at `gpututor trace` on your file: which lines cost most, and what do they wait for?",
     ).with_points(6),
 ]

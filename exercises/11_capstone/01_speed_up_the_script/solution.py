@@ -24,13 +24,13 @@ def make_images(
     return images, labels
 
 
-def without_some(labels: torch.Tensor) -> torch.Tensor:
-    """The labels, with -1 for every eighth, which has no label."""
+def hide_some_labels(labels: torch.Tensor) -> torch.Tensor:
+    """Replace every eighth label by -1: that image has no label."""
     return labels.where(torch.arange(len(labels)) % 8 != 7, -1)
 
 
 def make_model(seed: int) -> nn.Module:
-    """A classifier on the CPU; its weights depend on the seed only."""
+    """Make a classifier on the CPU; only the seed decides its weights."""
     torch.manual_seed(seed)
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1),
@@ -43,14 +43,14 @@ def make_model(seed: int) -> nn.Module:
     )
 
 
-def standardised(images: torch.Tensor) -> torch.Tensor:
-    """Each channel of a batch with mean 0 and deviation 1."""
+def standardized(images: torch.Tensor) -> torch.Tensor:
+    """Scale each channel of a batch to mean 0 and deviation 1."""
     deviation, mean = torch.std_mean(images, (0, 2, 3), keepdim=True)
     return (images - mean) / deviation
 
 
 def clip(parameters: list[nn.Parameter]) -> None:
-    """No gradient is longer than `LONGEST_GRADIENT`."""
+    """Shorten each gradient to at most `LONGEST_GRADIENT`."""
     for parameter in parameters:
         scale = LONGEST_GRADIENT / parameter.grad.norm()
         parameter.grad.mul_(scale.clamp(max=1))
@@ -81,7 +81,7 @@ def train(
     }
     for step in range(steps):
         rows = slice(step * batch, (step + 1) * batch)
-        logits = model(standardised(images[rows]))
+        logits = model(standardized(images[rows]))
         loss = F.cross_entropy(
             logits, labels[rows], weight=weights, ignore_index=-1
         )
@@ -113,7 +113,7 @@ def main(seed: int, steps: int, batch: int) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = make_model(seed).to(device)
     images, labels = make_images(seed, steps * batch)
-    labels = without_some(labels)
+    labels = hide_some_labels(labels)
     result = train(model, images, labels, steps, batch, device)
     images, labels = make_images(seed + 1, 3 * batch)
     images, labels = images.to(device), labels.to(device)

@@ -27,13 +27,13 @@ def make_images(
     return images, labels
 
 
-def without_some(labels: torch.Tensor) -> torch.Tensor:
-    """The labels, with -1 for every eighth, which has no label."""
+def hide_some_labels(labels: torch.Tensor) -> torch.Tensor:
+    """Replace every eighth label by -1: that image has no label."""
     return labels.where(torch.arange(len(labels)) % 8 != 7, -1)
 
 
 def make_model(seed: int) -> nn.Module:
-    """A classifier on the CPU; its weights depend on the seed only."""
+    """Make a classifier on the CPU; only the seed decides its weights."""
     torch.manual_seed(seed)
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1),
@@ -46,10 +46,10 @@ def make_model(seed: int) -> nn.Module:
     )
 
 
-def standardised(
+def standardized(
     images: torch.Tensor, device: torch.device
 ) -> torch.Tensor:
-    """Each channel of a batch with mean 0 and deviation 1."""
+    """Scale each channel of a batch to mean 0 and deviation 1."""
     host = images.cpu()
     mean = host.mean((0, 2, 3), keepdim=True)
     deviation = host.std((0, 2, 3), keepdim=True)
@@ -57,7 +57,7 @@ def standardised(
 
 
 def clip(parameters: list[nn.Parameter]) -> None:
-    """No gradient is longer than `LONGEST_GRADIENT`."""
+    """Shorten each gradient to at most `LONGEST_GRADIENT`."""
     for parameter in parameters:
         length = parameter.grad.norm()
         if length > LONGEST_GRADIENT:
@@ -87,7 +87,7 @@ def train(
         rows = range(step * batch, (step + 1) * batch)
         x = torch.stack([images[row].to(device) for row in rows])
         y = torch.stack([labels[row].to(device) for row in rows])
-        x = standardised(x, device)
+        x = standardized(x, device)
         weights = torch.linspace(0.5, 1.5, CLASSES).to(device)
         known = y >= 0
         loss = F.cross_entropy(model(x)[known], y[known], weight=weights)
@@ -129,7 +129,7 @@ def main(seed: int, steps: int, batch: int) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = make_model(seed).to(device)
     images, labels = make_images(seed, steps * batch)
-    labels = without_some(labels)
+    labels = hide_some_labels(labels)
     result = train(model, images, labels, steps, batch, device)
     images, labels = make_images(seed + 1, 3 * batch)
     images, labels = images.to(device), labels.to(device)

@@ -99,7 +99,7 @@ checks = [
         launches(
             by_name={name: least_calls(name) for name in ("aten::mm", "aten::add")},
             name="warm_up",
-            why="The first call loads kernels and takes memory: on a real GPU that takes milliseconds.",
+            why="The first call loads kernels and allocates memory: on a real GPU that takes milliseconds.",
             advice="Call work once before the clock starts, and do not count that call.",
         ),
         sentence=sentence("It calls work once to warm up"),

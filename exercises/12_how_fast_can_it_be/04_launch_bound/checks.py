@@ -50,6 +50,6 @@ checks = [
         0.9,
         beside="one model after the other",
         why="Forty small kernels take forty launches; one larger kernel takes one.",
-        advice="Loop over the models only to build the lists for torch.stack, and detach the stacks, if at all.",
+        advice="Loop over the models only to build the lists for torch.stack. Detach the stacks, not each parameter.",
     ),
 ]

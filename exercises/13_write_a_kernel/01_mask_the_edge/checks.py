@@ -29,8 +29,8 @@ checks = [
     launches(
         1,
         by_name={"aten::*": 0},
-        why="Each operator of PyTorch reads and writes the whole matrix. One kernel loads neighbors from the cache.",
-        advice="Three loads, one comparison and one store, in one kernel.",
+        why="Each PyTorch operator reads and writes the whole matrix. One kernel loads neighbors from the cache.",
+        advice="Three loads, two comparisons and one store, in one kernel.",
     ),
     coalesced(at_least=0.5, advice="Let the lanes of a program be neighbors in a row."),
 ]

@@ -32,7 +32,7 @@ checks = [
     coalesced(
         at_least=0.75,
         why="Lanes that are a row apart move a sector of 32 bytes for each 4 bytes that they use.",
-        advice="tl.arange belongs to the columns: neighboring lanes, neighboring columns. Rows are the loop.",
+        advice="Number the columns with tl.arange: neighboring lanes load neighboring columns. Loop over the rows.",
     ),
     traffic(
         at_most=1.3,

@@ -26,7 +26,7 @@ checks = [
     launches(
         1,
         by_name={"aten::*": 0},
-        why="Each operator of PyTorch reads and writes the whole matrix.",
+        why="Each PyTorch operator reads and writes the whole matrix.",
         advice="Compute everything between one tl.load and one tl.store, and launch the kernel once.",
     ),
     coalesced(at_least=0.7, advice="Let the lanes of a program be neighbors in a row."),

@@ -27,11 +27,11 @@ checks = [
         1,
         by_name={"aten::*": 0},
         why="One launch computes all tiles.",
-        advice="A grid of two dimensions: tiles down, tiles across.",
+        advice="Use a grid of two dimensions: tiles down, and tiles across.",
     ),
     traffic(
         at_most=3.5,
         why="Each row of `a` is loaded once for each tile across, each column of `b` once for each tile down.",
-        advice="Tiles of 32 × 32: half the side loads everything twice as often.",
+        advice="Use tiles of 32 × 32. With half the side, everything is loaded twice as often.",
     ),
 ]

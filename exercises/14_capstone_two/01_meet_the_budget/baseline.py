@@ -12,11 +12,14 @@ from torch.nn import functional as F
 
 WORDS, WIDTH, HEADS, LAYERS, LENGTH = 48, 32, 4, 2, 64
 RATE, BETAS, EPS, LONGEST_GRADIENT = 0.01, (0.9, 0.99), 1e-3, 0.5
-KEPT = 0.8
+DECAY = 0.8
 
 
 def make_text(seed: int, rows: int) -> torch.Tensor:
-    """Rows of words (rows, LENGTH + 1), on the CPU: steps, and noise."""
+    """Make rows of words (rows, LENGTH + 1), on the CPU.
+
+    The words of a row go up by equal steps; one in ten is random.
+    """
     chance = torch.Generator().manual_seed(seed)
     first = torch.randint(WORDS, (rows, 1), generator=chance)
     step = torch.randint(1, 5, (rows, 1), generator=chance)
@@ -64,8 +67,8 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.second(x))))
 
 
-def places(length: int) -> torch.Tensor:
-    """A table (length, WIDTH) that tells each place in a row."""
+def positions(length: int) -> torch.Tensor:
+    """Return a table (length, WIDTH) that encodes the positions."""
     rate = 100 ** (-torch.arange(0, WIDTH, 2) / WIDTH)
     angle = torch.arange(length).unsqueeze(1) * rate
     return torch.cat([angle.sin(), angle.cos()], dim=1)
@@ -83,7 +86,7 @@ class Model(nn.Module):
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
         """text: (n, length)."""
-        x = self.words(text) + places(text.shape[1]).to(text.device)
+        x = self.words(text) + positions(text.shape[1]).to(text.device)
         return self.head(self.norm(self.blocks(x)))
 
 
@@ -124,7 +127,7 @@ class Adam:
 
 
 def train(model: nn.Module, text: torch.Tensor, batch: int, device: torch.device) -> dict:
-    """Train; the losses, and a moving average of the weights."""
+    """Train; return the losses and a moving average of the weights."""
     parameters = list(model.parameters())
     optimizer = Adam(parameters)
     average = {}
@@ -143,7 +146,7 @@ def train(model: nn.Module, text: torch.Tensor, batch: int, device: torch.device
         losses.append(loss)
         for name, value in model.named_parameters():
             now = value.detach().cpu()
-            average[name] = KEPT * average[name] + (1 - KEPT) * now
+            average[name] = DECAY * average[name] + (1 - DECAY) * now
         if device.type == "cuda":
             torch.cuda.empty_cache()
     losses = torch.stack(losses).float().detach().cpu()

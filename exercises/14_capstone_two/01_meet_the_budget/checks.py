@@ -13,11 +13,11 @@ from gpututor.protocol.values import ObservedTensor
 
 WORDS, WIDTH, HEADS, LAYERS, LENGTH = 48, 32, 4, 2, 64
 RATE, BETAS, EPS, LONGEST_GRADIENT = 0.01, (0.9, 0.99), 1e-3, 0.5
-KEPT = 0.8
+DECAY = 0.8
 State = dict[str, torch.Tensor]
 
 
-def made(seed: int, rows: int) -> torch.Tensor:
+def make_inputs(seed: int, rows: int) -> torch.Tensor:
     """Rows of words, as the script makes them."""
     chance = torch.Generator().manual_seed(seed)
     first = torch.randint(WORDS, (rows, 1), generator=chance)
@@ -59,8 +59,8 @@ def normalized(x: torch.Tensor, state: State, name: str) -> torch.Tensor:
     return F.layer_norm(x, (WIDTH,), state[f"{name}.weight"], state[f"{name}.bias"])
 
 
-def places() -> torch.Tensor:
-    """The table of places: computed in float32, as the script does."""
+def positions() -> torch.Tensor:
+    """The table of positions: computed in float32, as the script does."""
     rate = 100 ** (-torch.arange(0, WIDTH, 2).to(torch.float32) / WIDTH)
     angle = torch.arange(LENGTH).unsqueeze(1).to(torch.float32) * rate
     return torch.cat([angle.sin(), angle.cos()], dim=1).double()
@@ -70,7 +70,7 @@ def losses_of(text: torch.Tensor, state: State) -> torch.Tensor:
     """The mean cross-entropy of each row."""
     later = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
     size = WIDTH // HEADS
-    x = state["words.weight"][text[:, :-1]] + places()
+    x = state["words.weight"][text[:, :-1]] + positions()
     for layer in range(LAYERS):
         block = f"blocks.{layer}"
         parts = linear(normalized(x, state, f"{block}.first"), state, f"{block}.attention.project").chunk(3, dim=-1)
@@ -92,7 +92,7 @@ def reference(argv: list[str]) -> dict[str, Any]:
     means = {name: torch.zeros_like(value) for name, value in state.items()}
     squares = {name: torch.zeros_like(value) for name, value in state.items()}
     losses = []
-    for step, rows in enumerate(made(seed, steps * batch).split(batch), 1):
+    for step, rows in enumerate(make_inputs(seed, steps * batch).split(batch), 1):
         state = {name: value.detach().requires_grad_() for name, value in state.items()}
         loss = losses_of(rows, state).mean()
         gradients = torch.autograd.grad(loss, list(state.values()))
@@ -103,12 +103,12 @@ def reference(argv: list[str]) -> dict[str, Any]:
             squares[name] = BETAS[1] * squares[name] + (1 - BETAS[1]) * (factor * gradient).square()
             mean, square = means[name] / (1 - BETAS[0] ** step), squares[name] / (1 - BETAS[1] ** step)
             state[name] = state[name].detach() - RATE * mean / (square.sqrt() + EPS)
-            average[name] = KEPT * average[name] + (1 - KEPT) * state[name]
+            average[name] = DECAY * average[name] + (1 - DECAY) * state[name]
         losses.append(loss.detach())
     return {
         "losses": torch.stack(losses).float(),
         "average": {name: value.float() for name, value in average.items()},
-        "validation": losses_of(made(seed + 1, 2 * batch), state).float(),
+        "validation": losses_of(make_inputs(seed + 1, 2 * batch), state).float(),
     }
 
 

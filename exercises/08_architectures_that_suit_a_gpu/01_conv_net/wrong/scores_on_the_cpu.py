@@ -1,5 +1,5 @@
 # fails: placement
-# Everything runs on the device, and then the scores are taken away from it.
+# Everything runs on the device, and then the scores are moved to the CPU.
 import torch
 from torch import nn
 

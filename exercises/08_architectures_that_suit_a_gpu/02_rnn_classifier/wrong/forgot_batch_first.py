@@ -1,5 +1,5 @@
 # fails: parity
-# Without batch_first the RNN takes the texts for steps, and reads across them.
+# Without batch_first the RNN treats texts as steps, and reads across them.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: no_graph
-# Does not tell autograd that no backward pass will come, so it keeps the state of every step.
+# Scores with autograd on, so the graph keeps the state of every step.
 import torch
 from torch import nn
 

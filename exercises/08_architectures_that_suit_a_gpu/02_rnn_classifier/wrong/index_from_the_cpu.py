@@ -1,5 +1,5 @@
 # fails: transfers
-# Numbers the texts on the CPU: indexing on the device has to fetch the numbers first.
+# Numbers the texts on the CPU: indexing has to copy the numbers to the device first.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: memory
-# Does not tell autograd that no backward pass will come, so it keeps each step's tensors.
+# Writes with autograd on, so the graph keeps each step's tensors.
 import torch
 from torch import nn
 

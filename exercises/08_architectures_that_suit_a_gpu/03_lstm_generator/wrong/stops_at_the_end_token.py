@@ -1,5 +1,5 @@
 # fails: syncs
-# Asks at each step whether some text has ended: an `if` on a value of the device.
+# Checks at each step whether some text has ended: an `if` on a tensor.
 import torch
 from torch import nn
 

@@ -8,10 +8,7 @@ LONGEST = 32
 
 
 class LanguageModel(nn.Module):
-    """Scores for the token that follows each of tokens (n, steps).
-
-    They have the shape (n, steps, vocabulary).
-    """
+    """Scores (n, steps, vocabulary) of the token after each token."""
 
     def __init__(self, vocabulary: int, width: int, heads: int, hidden: int) -> None:
         super().__init__()
@@ -38,7 +35,7 @@ def transformer_lm(weights: dict, tokens: torch.Tensor, heads: int, device: torc
 
     weights: a state dict on the CPU; it says how large the parts are.
     tokens: (n, steps), int64, on the CPU, steps <= LONGEST.
-    heads: of each attention. Returns
+    heads: the number of heads in each layer. Returns
         "model"   the language model
         "scores"  (n, steps, vocabulary), float32
     """

@@ -1,5 +1,5 @@
 # fails: syncs
-# Does not say that the mask is causal: the encoder compares it with one, and waits for the answer.
+# Does not say that the mask is causal: the encoder checks, and the host waits for the answer.
 import torch
 from torch import nn
 

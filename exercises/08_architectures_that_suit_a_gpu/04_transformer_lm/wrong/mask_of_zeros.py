@@ -1,5 +1,5 @@
 # fails: no_leak
-# Says that the mask is causal, and gives one that hides nothing: the fused layers go by the mask.
+# Says that the mask is causal, but passes a mask that hides nothing: the fused layers use the mask.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: parity
-# Makes the table and never adds it: the model takes a text for a bag of words.
+# Makes the table but never adds it: the model treats a text as a bag of words.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: structure
-# Makes a Python number of the count, for which the host has to wait.
+# Returns the count as a Python number, for which the host has to wait.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: parity
-# Skips the step when just half of the rows are bad: the limit itself is off by one row.
+# Zeroes all rows when exactly half of them are bad: off by one row.
 import torch
 
 

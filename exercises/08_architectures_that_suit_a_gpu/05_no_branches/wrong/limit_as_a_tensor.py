@@ -1,5 +1,5 @@
 # fails: transfers
-# Makes a tensor of the limit on the CPU and moves it, at every step.
+# Makes a tensor of the limit on the CPU and copies it to the device in each call.
 import torch
 
 

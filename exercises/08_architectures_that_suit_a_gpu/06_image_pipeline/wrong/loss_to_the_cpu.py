@@ -1,5 +1,5 @@
 # fails: syncs
-# Takes each loss home by itself, which is a wait in each step.
+# Copies each loss to the CPU by itself, which is a wait in each step.
 import torch
 from torch import nn
 from torch.nn import functional

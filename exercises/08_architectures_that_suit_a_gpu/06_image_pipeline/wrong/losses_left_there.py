@@ -1,5 +1,5 @@
 # fails: placement
-# Leaves the losses on the device, where they cannot be plotted.
+# Leaves the losses on the device, but the caller wants to plot them on the CPU.
 import torch
 from torch import nn
 from torch.nn import functional

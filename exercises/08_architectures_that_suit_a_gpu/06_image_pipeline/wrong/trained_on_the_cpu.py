@@ -1,5 +1,5 @@
 # fails: launches
-# Trains on the CPU, and lets tensors cross so that it looks like training on the device.
+# Trains on the CPU, and copies tensors so that it looks like training on the device.
 import torch
 from torch import nn
 from torch.nn import functional

@@ -1,4 +1,4 @@
-# Other names and views, the arguments by place.
+# Other names and views, positional arguments.
 import torch
 import torch.nn.functional as F
 

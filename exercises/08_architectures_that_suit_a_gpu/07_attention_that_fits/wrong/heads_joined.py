@@ -1,5 +1,5 @@
 # fails: structure
-# Joins the heads: (texts, m, heads * size). That is the next layer's business.
+# Joins the heads: (texts, m, heads * size). The next layer does that.
 import torch
 from torch.nn import functional
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Sets one place of the mask for each token: an assignment of True to a single element copies it from the host.
+# Sets one element of the mask for each token: assigning True to a single element copies it from the host.
 import torch
 import torch.nn.functional as F
 

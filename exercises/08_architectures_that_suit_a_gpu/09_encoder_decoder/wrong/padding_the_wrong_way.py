@@ -5,13 +5,13 @@ from torch import nn
 from torch.nn import functional
 
 PAD = 0
-"""The token that fills up short sentences."""
+"""The token that pads short sentences."""
 
 
 def token_losses(model: nn.Module, sources: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The loss of each target token but the first, (n, t - 1).
 
-    sources: (n, s), targets: (n, t), both int64 on the CPU, filled up
+    sources: (n, s), targets: (n, t), both int64 on the CPU, padded
     with PAD; each target begins with a start token.
     """
     device = model.head.weight.device

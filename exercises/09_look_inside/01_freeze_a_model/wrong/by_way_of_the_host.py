@@ -1,5 +1,5 @@
 # fails: transfers
-# Runs on the device, and takes one output home and back.
+# Runs on the device, and copies one output to the host and back.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: runs
-# Exports for the size of the example: another number of rows is refused.
+# Exports for the size of the example only: another number of rows raises an error.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: files
-# Takes the fresh batch for the example: it runs here, and no batch of another size ever will.
+# Exports with the fresh batch as the example: it runs here, but batches of other sizes fail.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: warm_up
-# Has no call for the warm-up of either model.
+# Warms up neither model.
 import time
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,5 @@
 # fails: compiled
-# Times the first call along with the others, and divides by the others.
+# Times the first call together with the others, and divides by the number of the others.
 import time
 from collections.abc import Callable
 from typing import Any

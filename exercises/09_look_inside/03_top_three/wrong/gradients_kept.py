@@ -11,9 +11,9 @@ def step(model: nn.Module, batch: torch.Tensor) -> None:
 
 
 def top_three(model: nn.Module, batch: torch.Tensor) -> list[str]:
-    """The three operators that cost the GPU most in a training step.
+    """Return the three operators with the most GPU time in a step.
 
-    What counts is the time of their own; the costliest comes first.
+    Their self time counts; the costliest comes first.
     """
     step(model, batch)
     activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]

@@ -1,5 +1,5 @@
 # fails: top_three
-# Sorts by the time of the host: that is where launches cost, not kernels.
+# Sorts by the CPU time, which shows the cost of launches, not of kernels.
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile

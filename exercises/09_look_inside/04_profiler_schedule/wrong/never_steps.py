@@ -1,5 +1,5 @@
 # fails: files
-# Forgets prof.step(): the schedule waits for its first step for ever.
+# Forgets prof.step(): the schedule waits for its first step forever.
 from pathlib import Path
 
 import torch

@@ -1,5 +1,5 @@
 # fails: structure
-# Returns the profiler, and keeps the model that was trained to itself.
+# Returns the profiler instead of the trained model.
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function, schedule

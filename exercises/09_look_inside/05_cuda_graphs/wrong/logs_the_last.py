@@ -1,5 +1,5 @@
 # fails: transfers
-# Logs the size of the last output, which has to come home for that.
+# Logs the size of the last output, which has to be copied to the host for that.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: speed
-# It warms up inside of the capture: every replay does all of it six times.
+# It warms up inside the capture: every replay runs the warm-up passes again.
 import torch
 from torch import nn
 

@@ -1,4 +1,4 @@
-# A factor of at most 1, in place of a choice.
+# A factor of at most 1, instead of a choice.
 import torch
 from torch.nn import functional
 

@@ -1,5 +1,5 @@
 # fails: graph_breaks
-# Takes the decision out of the compiler's sight: that is a break, too.
+# Hides the decision from the compiler: that is a graph break, too.
 import torch
 from torch.nn import functional
 

@@ -1,5 +1,5 @@
 # fails: parity
-# Masks the input in place of the activations: gelu(shift) is not zero.
+# Masks the input instead of the activations: gelu(shift) is not zero.
 import torch
 from torch.nn import functional
 

@@ -1,5 +1,5 @@
 # fails: placement
-# Gathers the norms on the first GPU and forgets to bring them home.
+# Gathers the norms on the first GPU and forgets to copy them to the CPU.
 import torch
 
 

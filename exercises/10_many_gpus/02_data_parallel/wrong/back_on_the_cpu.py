@@ -1,5 +1,5 @@
 # fails: placement
-# Brings the state home, as for a checkpoint: the next step would compute on the CPU.
+# Moves the state to the CPU, as for a checkpoint: the next step would compute there.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# Moves the whole model to the first GPU, and then half of it on to the second.
+# Moves the whole model to the first GPU, and then half of it to the second.
 from torch import nn
 
 

@@ -1,5 +1,5 @@
 # fails: runs
-# Splits the layers and forgets the activations: cuda:0 meets cuda:1.
+# Splits the layers and forgets to move the activations: cuda:0 meets cuda:1.
 from torch import nn
 
 

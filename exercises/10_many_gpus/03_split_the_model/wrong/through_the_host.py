@@ -1,5 +1,5 @@
 # fails: transfers
-# Takes the activations over the CPU: two copies and a wait instead of one copy.
+# Copies the activations through the CPU: two copies and a wait instead of one copy.
 from torch import nn
 
 

@@ -1,5 +1,5 @@
 # fails: syncs
-# Waits at the seam until the activations are there: the copy's stream would have waited by itself.
+# Waits at the seam until the activations have arrived: the stream of cuda:1 waits by itself.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: placement
-# Never says which GPU is whose: all processes work on cuda:0.
+# Never chooses a GPU for each process: all of them work on cuda:0.
 import torch
 import torch.distributed as dist
 from torch import nn

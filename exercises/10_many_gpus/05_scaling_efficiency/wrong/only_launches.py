@@ -1,5 +1,5 @@
 # fails: one_gpu
-# Reads the clock when everything is launched, and nothing is done.
+# Reads the clock when everything is launched, but nothing has finished.
 import time
 
 import torch

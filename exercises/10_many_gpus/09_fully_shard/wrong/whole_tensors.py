@@ -1,5 +1,5 @@
 # fails: structure
-# Gathers the whole of each weight in every rank.
+# Gathers each whole weight in every rank.
 import torch
 import torch.distributed as dist
 from torch import nn

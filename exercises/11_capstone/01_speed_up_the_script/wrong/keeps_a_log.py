@@ -1,5 +1,5 @@
 # fails: speed
-# Describes all weights and gradients after each step, on the device, for a log that nobody reads.
+# Describes all weights and gradients after each step, on the device, for a log that is never read.
 import argparse
 
 import torch
@@ -18,8 +18,8 @@ def make_images(seed: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     return images, labels
 
 
-def without_some(labels: torch.Tensor) -> torch.Tensor:
-    """The labels, with -1 for every eighth: nobody has looked at these images."""
+def hide_some_labels(labels: torch.Tensor) -> torch.Tensor:
+    """Replace every eighth label by -1: that image has no label."""
     return labels.where(torch.arange(len(labels)) % 8 != 7, -1)
 
 
@@ -37,14 +37,14 @@ def make_model(seed: int) -> nn.Module:
     )
 
 
-def standardised(images: torch.Tensor) -> torch.Tensor:
-    """Each channel of a batch with mean 0 and deviation 1, where the batch is."""
+def standardized(images: torch.Tensor) -> torch.Tensor:
+    """Scale each channel of a batch to mean 0 and deviation 1, on its device."""
     deviation, mean = torch.std_mean(images, (0, 2, 3), keepdim=True)
     return (images - mean) / deviation
 
 
 def clip(parameters: list[nn.Parameter]) -> None:
-    """No gradient is longer than `LONGEST_GRADIENT`; nobody has to know which were."""
+    """Shorten each gradient to at most `LONGEST_GRADIENT`, without reading its length."""
     for parameter in parameters:
         scale = LONGEST_GRADIENT / parameter.grad.norm()
         parameter.grad.mul_(scale.clamp(max=1))
@@ -76,7 +76,7 @@ def train(
     average = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
     for step in range(steps):
         rows = slice(step * batch, (step + 1) * batch)
-        logits = model(standardised(images[rows]))
+        logits = model(standardized(images[rows]))
         loss = F.cross_entropy(logits, labels[rows], weight=weights, ignore_index=-1)
         optimizer.zero_grad()
         loss.backward()
@@ -105,7 +105,7 @@ def main(seed: int, steps: int, batch: int) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = make_model(seed).to(device)
     images, labels = make_images(seed, steps * batch)
-    result = train(model, images, without_some(labels), steps, batch, device)
+    result = train(model, images, hide_some_labels(labels), steps, batch, device)
     images, labels = make_images(seed + 1, 3 * batch)
     result["validation"] = validate(model, images.to(device), labels.to(device))
     torch.save(result, "result.pt")

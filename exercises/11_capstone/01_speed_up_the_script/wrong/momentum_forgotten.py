@@ -1,5 +1,5 @@
 # fails: result
-# The optimizer is another one than the script's.
+# The optimizer differs from the script's: it has no momentum.
 import argparse
 
 import torch
@@ -17,7 +17,7 @@ def make_images(seed: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     return images, labels
 
 
-def without_some(labels: torch.Tensor) -> torch.Tensor:
+def hide_some_labels(labels: torch.Tensor) -> torch.Tensor:
     return labels.where(torch.arange(len(labels)) % 8 != 7, -1)
 
 
@@ -34,7 +34,7 @@ def make_model(seed: int) -> nn.Module:
     )
 
 
-def standardised(images: torch.Tensor) -> torch.Tensor:
+def standardized(images: torch.Tensor) -> torch.Tensor:
     deviation, mean = torch.std_mean(images, (0, 2, 3), keepdim=True)
     return (images - mean) / deviation
 
@@ -61,7 +61,7 @@ def train(
     average = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
     for step in range(steps):
         rows = slice(step * batch, (step + 1) * batch)
-        logits = model(standardised(images[rows]))
+        logits = model(standardized(images[rows]))
         loss = F.cross_entropy(logits, labels[rows], weight=weights, ignore_index=-1)
         optimizer.zero_grad()
         loss.backward()
@@ -88,7 +88,7 @@ def main(seed: int, steps: int, batch: int) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = make_model(seed).to(device)
     images, labels = make_images(seed, steps * batch)
-    result = train(model, images, without_some(labels), steps, batch, device)
+    result = train(model, images, hide_some_labels(labels), steps, batch, device)
     images, labels = make_images(seed + 1, 3 * batch)
     result["validation"] = validate(model, images.to(device), labels.to(device))
     torch.save(result, "result.pt")

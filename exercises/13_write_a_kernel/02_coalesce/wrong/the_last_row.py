@@ -1,5 +1,5 @@
 # fails: parity
-# Replaces the total in place of adding to it.
+# Replaces the total instead of adding to it.
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fails: coalesced
-# Gives each lane of a warp a stretch of the row, as one would for threads of a CPU.
+# Gives each lane of a warp its own stretch of the row, as for threads of a CPU.
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fails: parity
-# Gives the tiles across to the first dimension of the grid.
+# Swaps the two dimensions of the grid.
 import torch
 import triton
 import triton.language as tl

@@ -7,11 +7,14 @@ from torch.nn import functional as F
 
 WORDS, WIDTH, HEADS, LAYERS, LENGTH = 48, 32, 4, 2, 64
 RATE, BETAS, EPS, LONGEST_GRADIENT = 0.01, (0.9, 0.99), 1e-3, 0.5
-KEPT = 0.8
+DECAY = 0.8
 
 
 def make_text(seed: int, rows: int) -> torch.Tensor:
-    """Rows of words (rows, LENGTH + 1), on the CPU: steps, and noise."""
+    """Make rows of words (rows, LENGTH + 1), on the CPU.
+
+    The words of a row go up by equal steps; one in ten is random.
+    """
     chance = torch.Generator().manual_seed(seed)
     first = torch.randint(WORDS, (rows, 1), generator=chance)
     step = torch.randint(1, 5, (rows, 1), generator=chance)
@@ -53,8 +56,8 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.second(x))))
 
 
-def places(length: int) -> torch.Tensor:
-    """A table (length, WIDTH) that tells each place in a row."""
+def positions(length: int) -> torch.Tensor:
+    """Return a table (length, WIDTH) that encodes the positions."""
     rate = 100 ** (-torch.arange(0, WIDTH, 2) / WIDTH)
     angle = torch.arange(length).unsqueeze(1) * rate
     return torch.cat([angle.sin(), angle.cos()], dim=1)
@@ -69,11 +72,11 @@ class Model(nn.Module):
         self.blocks = nn.Sequential(*[Block() for _ in range(LAYERS)])
         self.norm = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, WORDS)
-        self.register_buffer("places", places(LENGTH), persistent=False)
+        self.register_buffer("positions", positions(LENGTH), persistent=False)
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
         """text: (n, length)."""
-        x = self.words(text) + self.places
+        x = self.words(text) + self.positions
         return self.head(self.norm(self.blocks(x)))
 
 
@@ -84,7 +87,7 @@ def loss_of(scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
 
 
 def train(model: nn.Module, text: torch.Tensor, batch: int, device: torch.device) -> dict:
-    """Train; the losses, and a moving average of the weights."""
+    """Train; return the losses and a moving average of the weights."""
     parameters = list(model.parameters())
     optimizer = torch.optim.Adam(parameters, lr=RATE, betas=BETAS, eps=EPS, fused=True)
     average = [parameter.detach().clone() for parameter in parameters]
@@ -114,7 +117,7 @@ def train(model: nn.Module, text: torch.Tensor, batch: int, device: torch.device
         optimizer.step()
         losses.append(static_loss.clone())
         with torch.no_grad():
-            torch._foreach_lerp_(average, parameters, 1 - KEPT)
+            torch._foreach_lerp_(average, parameters, 1 - DECAY)
     names = [name for name, _ in model.named_parameters()]
     average = [value.cpu() for value in average]
     return {

@@ -1,5 +1,5 @@
 # fails: placement
-# Brings the tokens to the CPU, where they are printed.
+# Copies the tokens to the CPU, although the task wants them on the GPU.
 import torch
 from torch import nn
 from torch.nn import functional

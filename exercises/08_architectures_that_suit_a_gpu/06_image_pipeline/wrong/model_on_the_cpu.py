@@ -1,5 +1,5 @@
 # fails: placement
-# Brings the model back to the CPU, as if training were the end.
+# Moves the model back to the CPU, although training may continue.
 import torch
 from torch import nn
 from torch.nn import functional

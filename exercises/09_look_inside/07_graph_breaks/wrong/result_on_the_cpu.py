@@ -1,5 +1,5 @@
 # fails: placement
-# Fetches the norms to log them.
+# Copies the norms to the CPU to log them.
 import torch
 from torch.nn import functional
 

@@ -1,5 +1,5 @@
 # fails: placement
-# Fetches the sums.
+# Returns the sums on the CPU.
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fails: placement
-# Fetches the result.
+# Returns the result on the CPU.
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fails: placement
-# Brings the model back to the CPU.
+# Moves the model back to the CPU.
 from pathlib import Path
 
 import torch

@@ -1,5 +1,5 @@
 # fails: placement
-# Fetches the output.
+# Returns the output on the CPU.
 import time
 from collections.abc import Callable
 from typing import Any
