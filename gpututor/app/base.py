@@ -67,7 +67,7 @@ class BaseApp(App[None]):
     @property
     def current_theme(self) -> Theme:
         """The theme of the settings, in shades that can be read; with NO_COLOR, the theme without colors."""
-        return themes.WITHOUT_COLOURS if self.no_color else themes.readable(super().current_theme)
+        return themes.WITHOUT_COLORS if self.no_color else themes.readable(super().current_theme)
 
     def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
         """Yield the palette's entries while `screen` is shown."""
@@ -78,7 +78,7 @@ class BaseApp(App[None]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         if self.no_color:
-            return (themes.without_colours,)
+            return (themes.without_colors,)
         return (themes.reverse_selection,) if self.native_ansi_color else super().get_line_filters()
 
     @on(SettingsChanged)

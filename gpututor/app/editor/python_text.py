@@ -123,8 +123,8 @@ def find_brackets(lines: Sequence[str], spans: Sequence[Sequence[Span]]) -> Brac
     """Find the partner of every bracket. Lines are cached: 0.3 ms for 200 lines with a new one."""
     result = Brackets()
     open_: list[tuple[str, Location]] = []
-    for row, (line, coloured) in enumerate(zip(lines, spans, strict=True)):
-        begins, in_line = _of_line(line, tuple(coloured))
+    for row, (line, colored) in enumerate(zip(lines, spans, strict=True)):
+        begins, in_line = _of_line(line, tuple(colored))
         if begins and open_:
             result.unclosed.update(location for _, location in open_)
             open_.clear()

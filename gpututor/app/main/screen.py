@@ -144,7 +144,7 @@ class MainScreen(BaseScreen[None]):
         await asyncio.to_thread(_import_the_rest)
         await self.panes.add_editor()
         self.navigator.return_to(self._place)
-        self.panes.editor.turn_colours_on()
+        self.panes.editor.turn_colors_on()
         self.apply_settings()
         await self.panes.reader.start()
         # The pane gets the focus after the refresh; a key before that would lose it again.

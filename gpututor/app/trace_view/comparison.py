@@ -137,9 +137,9 @@ def _figures(pair: Pair, width: int) -> Iterator[Content]:
     yield Content("")
     yield Content(f"{'this call':<{_NAME}}{ours:>{_FIGURE}}  {theirs:>{_FIGURE}}").stylize(_PALE)
     for row in pair.differences:
-        colour = {1: "$text-success", -1: "$text-warning"}.get(row.better, _PALE)
+        color = {1: "$text-success", -1: "$text-warning"}.get(row.better, _PALE)
         figures = f"{row.name:<{_NAME}}{row.left:>{_FIGURE}}  {row.right:>{_FIGURE}}  "
-        yield Content.assemble(figures, (row.words, colour))
+        yield Content.assemble(figures, (row.words, color))
     times = (left.run.elapsed_ns, right.run.elapsed_ns)
     if left.run.times and right.run.times and all(times) and len(left.cases) > 1:
         figures = f"{duration(times[0]):>{_FIGURE}}  {duration(times[1]):>{_FIGURE}}"
@@ -183,10 +183,10 @@ def _outcomes(pair: Pair, width: int) -> Iterator[Content]:
         yield Content(f"{ours:<{_STATUS}}{theirs:<{_STATUS}}checks that differ").stylize(_PALE)
     for key in different:
         _, sentence, scenario = key
-        colour = "$text-success" if mine.get(key) is Status.PASSED else "$text-warning"
+        color = "$text-success" if mine.get(key) is Status.PASSED else "$text-warning"
         words = f"{escape_control_chars(sentence)} ({escape_control_chars(scenario)})"
         first, *more = textwrap.wrap(words, max(20, width - 2 * _STATUS))
-        yield Content.assemble((_status(mine.get(key)), colour), _status(others.get(key)), first)
+        yield Content.assemble((_status(mine.get(key)), color), _status(others.get(key)), first)
         yield from (Content(f"{'':<{2 * _STATUS}}{line}") for line in more)
 
 
