@@ -63,7 +63,7 @@ class GpututorApp(BaseApp):
         `find_devices` is called in a thread after the first paint. `collector`: None if other apps share the process.
         """
         super().__init__(client=client, collector=collector)
-        self.settings.know_keys(key_faults)
+        self.settings.accept_keys(key_faults)
         self._course = course
         self._workspace = workspace
         self._progress = progress

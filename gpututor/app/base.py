@@ -20,7 +20,7 @@ from textual.theme import Theme
 from gpututor.app import runtime, themes
 from gpututor.app.escape_key import handle_escape, quick_driver
 from gpututor.app.messages import SettingsChanged
-from gpututor.app.runtime import LOOK_EVERY_S, START_AFTER_S, GcScheduler
+from gpututor.app.runtime import CHECK_EVERY_S, START_AFTER_S, GcScheduler
 from gpututor.errors import TutorError
 from gpututor.paths import log_file
 from gpututor.settings import SettingsFile
@@ -48,7 +48,7 @@ class BaseApp(App[None]):
         self.settings = settings or SettingsFile()
         for theme in themes.OWN:
             self.register_theme(theme)
-        self.settings.know_themes(theme.name for theme in themes.offered(self.available_themes))
+        self.settings.accept_themes(theme.name for theme in themes.offered(self.available_themes))
         self._full_motion = self.animation_level
         self._is_still = False
         self._applied_theme = ""
@@ -118,11 +118,11 @@ class BaseApp(App[None]):
     def on_ready(self) -> None:
         if self._collector is not None:
             self.set_timer(START_AFTER_S, self._collector.start)
-            self.set_interval(LOOK_EVERY_S, self._collector.look)
+            self.set_interval(CHECK_EVERY_S, self._collector.collect_if_idle)
 
     async def on_event(self, event: events.Event) -> None:
         if self._collector is not None and isinstance(event, events.InputEvent):
-            self._collector.input_came()
+            self._collector.note_input()
         if not isinstance(event, events.Key) or not await handle_escape(self, event):
             await super().on_event(event)
 

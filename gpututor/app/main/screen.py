@@ -222,7 +222,7 @@ class MainScreen(BaseScreen[None]):
         self.call_after_refresh(self.learning.celebrate, slug)
 
     def check_disk(self) -> None:
-        if self.learner.settings.look():
+        if self.learner.settings.reload():
             self.apply_settings()
         self.files.check_disk()
         self.runs.run_if_due()

@@ -42,7 +42,7 @@ class ScenarioHeadings:
     def follow_scrolling(self) -> None:
         """Update `line` from now on, when it and the list are mounted."""
         for name in ("scroll_y", "virtual_size"):
-            self.line.watch(self._body, name, self._look_soon, init=False)
+            self.line.watch(self._body, name, self._update_soon, init=False)
 
     def begin(self, scenario: str, device: str) -> None:
         if scenario not in self._headings:
@@ -59,10 +59,10 @@ class ScenarioHeadings:
         self._headings.clear()
         self.line.update("")
 
-    def _look_soon(self) -> None:
-        self.line.call_after_refresh(self._look)
+    def _update_soon(self) -> None:
+        self.line.call_after_refresh(self._update)
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         top = self._body.scroll_offset.y
         if len(self._headings) < 2:
             return
