@@ -1,8 +1,8 @@
 """Killing processes with all their descendants, and other facts about processes.
 
-A process's id can be reused once the process has ended and its parent has waited for it. So a signalled process is this
-process's own child, for which no other code waits; or is checked again (`_signal_child`); or is a stopped child of a
-stopped parent.
+A process's id can be reused once the process has ended and its parent has waited for it. Three kinds of processes are
+therefore safe to signal: a child of this process that no other code waits for, a process that was checked again
+(`_signal_child`), and a stopped child of a stopped parent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpututor.paths import PACKAGE
 
 
 def python_module(name: str, *options: str) -> list[str]:
-    """Return the command of one of our modules without the learner's settings, and user packages if possible."""
+    """Return the command that runs one of our modules, without the user's variables and, if possible, user packages."""
     in_user_site = PACKAGE.is_relative_to(site.getusersitepackages())
     return [sys.executable, *(["-E", "-P"] if in_user_site else ["-I"]), *options, "-m", name]
 

@@ -152,7 +152,7 @@ class BaseApp(App[None]):
         self.exit()
 
     def _fatal_error(self) -> None:
-        """Save what can be saved, and write the error to the log, where Textual would print it."""
+        """Save what can be saved, and write the error to the log instead of printing it, as Textual would."""
         self.bell()
         self.panic(self.crash_message(sys.exc_info()[1]))
 

@@ -45,7 +45,7 @@ class Draft:
         self._path, self._lock = path, lock
 
     def take_abandoned(self, known: str) -> str | None:
-        """Take over the oldest draft that an app left, and return its text, if any; remove drafts with the text `known`."""
+        """Take over the oldest abandoned draft, and return its text, if any; remove drafts with the text `known`."""
         for path in self._all():
             if path == self._path or (held := _locked(path)) is None:
                 continue
@@ -188,7 +188,7 @@ class OpenFile:
         return True
 
     def detect_change(self, mine: str) -> Reloaded | Conflict | Gone | None:
-        """Return what another program did to the file since the last call, if anything. Without a change: one `stat`."""
+        """Return what another program did to the file since the last call, if anything. Mostly costs one `stat`."""
         if stamp_of(self.path, FileNotFoundError) is None:
             return Gone()
         if not self._changed_by_others(mine):

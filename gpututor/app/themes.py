@@ -145,13 +145,13 @@ _LEAST = 4.6
 
 
 def offered(available: Mapping[str, Theme]) -> list[Theme]:
-    """Return the themes to choose from, the app's own first. With 16 colors, only its own theme can be read."""
+    """Return the themes to choose from, the app's own first. Textual's 16-color themes are left out: hard to read."""
     others = [theme for _, theme in sorted(available.items()) if theme not in OWN and not theme.ansi]
     return [*OWN, *others]
 
 
 _readable: dict[str, Theme] = {}
-"""Themes that `readable` returned, by name: it takes some milliseconds."""
+"""Cache of `readable`, which takes some milliseconds, by the theme's name."""
 
 
 def readable(theme: Theme) -> Theme:

@@ -318,7 +318,7 @@ class AttemptWriter:
             self._log(error)
 
     def _finish(self) -> None:
-        """Print what is not in the database when the process ends; wait for what is only in memory."""
+        """Print which attempts are not in the database at the process's end; wait for those that are only in memory."""
         is_trying = self._thread is not None
         self.wait(_END_S)
         if in_memory := self._count_in_memory():
@@ -327,7 +327,7 @@ class AttemptWriter:
         if lost := self._count_in_memory():
             _print(f"{_attempts(lost)} lost: neither {self._progress} nor its folder could be written.")
         if late := sum(pending.is_spooled and pending.entry.exists() for pending in self._pending):
-            _print(f"{_attempts(late)} in {spool_folder(self._progress)}: the next start adds that to your progress.")
+            _print(f"{_attempts(late)} still in {spool_folder(self._progress)}. The next start updates your progress.")
 
     def _count_in_memory(self) -> int:
         return sum(isinstance(pending.item, FinishedRun) and not pending.is_spooled for pending in self._pending)

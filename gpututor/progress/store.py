@@ -264,7 +264,7 @@ class ProgressStore:
         return frozenset(self._marked(_SOLUTION))
 
     def mark_begun_again(self, key: str) -> None:
-        """Record that the exercise starts anew: earlier attempts do not count against it any more."""
+        """Record that the learner starts the exercise anew: earlier attempts stop counting once there is a new one."""
         self._mark(_REPEAT + key)
 
     def begun_again(self) -> dict[str, int]:

@@ -177,7 +177,7 @@ class MainScreen(BaseScreen[None]):
         self.navigator.keep_place()
         if self.running:
             self.runs.gradings.stop()
-        self.panes.editor.read_only = True  # no file would have what is typed from now on
+        self.panes.editor.read_only = True  # text typed from now on would not be saved
         self.app.exit()
 
     # Services for controllers

@@ -71,7 +71,7 @@ def pair_of(left: RunView, other: OtherRun) -> Pair | None:
 
 
 def why_not(left: RunView, other: OtherRun, *, another: bool) -> str:
-    """Explain why `other` has no pair for `left`, and what to do; `another`: there is a third to choose."""
+    """Explain why `other` has no pair for `left`, and what to do; `another`: there are more attempts to choose from."""
     scenario = escape_control_chars(left.run.scenario)
     recorded = dict.fromkeys(run.scenario for run in other.view.recording.runs if run.calls)
     if any(run.scenario == left.run.scenario for run in other.view.recording.runs):
@@ -79,10 +79,10 @@ def why_not(left: RunView, other: OtherRun, *, another: bool) -> str:
     else:
         missing = f"{other.short.capitalize()} did not run in “{scenario}”."
     if recorded:
-        missing += f" What was recorded of it: {', '.join(f'“{escape_control_chars(name)}”' for name in recorded)}."
+        missing += f" Calls were recorded in {', '.join(f'“{escape_control_chars(name)}”' for name in recorded)}."
     ways = []
     if any(run.scenario in recorded for run in left.recording.runs):
-        ways.append("s shows a scenario that both may have.")
+        ways.append("s shows another scenario, which both may have.")
     if another:
         ways.append("a compares with another attempt.")
     ways.append("Run the checks again on the same devices to compare the last two runs.")

@@ -118,7 +118,7 @@ class OtherRun:
 
     @property
     def is_best_or_before(self) -> bool:
-        """True for the best attempt and the one before, which the words say."""
+        """True for the best attempt and the previous attempt: their `words` say so."""
         return self.words != self.short and not self.is_baseline
 
 

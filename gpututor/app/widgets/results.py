@@ -299,14 +299,14 @@ class Results(Vertical, can_focus=True):
         self.call_after_refresh(self._show_start)
 
     def compare_with(self, text: str) -> None:
-        """Show if the learner's file, which has `text` now, differs from the text that ran."""
+        """Show a notice if the learner's file, now `text`, differs from the text that ran."""
         stale = self.report is not None and text != self._source
         if stale != self._is_stale:
             self._is_stale = stale
             self._show_notice()
 
     def _show_notice(self) -> None:
-        # The news of an older run say that the file is another one.
+        # The news of an older run already names the attempt: a note on changes would add nothing.
         stale = self._is_stale and not self._is_older
         words = " ".join(filter(None, [self._news, CHANGED if stale else ""]))
         self._notice.set_class(stale or self._is_older, "-older")
