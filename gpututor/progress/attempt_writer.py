@@ -327,7 +327,7 @@ class AttemptWriter:
         if lost := self._count_in_memory():
             _print(f"{_attempts(lost)} lost: neither {self._progress} nor its folder could be written.")
         if late := sum(pending.is_spooled and pending.entry.exists() for pending in self._pending):
-            _print(f"{_attempts(late)} still in {spool_folder(self._progress)}. The next start updates your progress.")
+            _print(f"{_attempts(late)} in {spool_folder(self._progress)}. The next start updates your progress.")
 
     def _count_in_memory(self) -> int:
         return sum(isinstance(pending.item, FinishedRun) and not pending.is_spooled for pending in self._pending)
