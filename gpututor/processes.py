@@ -55,12 +55,12 @@ def children(pid: int) -> list[int]:
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError):
-                pids += map(int, read_of_kernel(f"/proc/{pid}/task/{thread}/children").split())
+                pids += map(int, read_proc(f"/proc/{pid}/task/{thread}/children").split())
     return pids
 
 
-def read_of_kernel(path: str) -> bytes:
-    """Return a file of /proc without a file object, as a judge reads thousands in a minute. Raises `OSError`."""
+def read_proc(path: str) -> bytes:
+    """Read a file of /proc without a file object: a judge reads thousands a minute. Raises `OSError`."""
     content = b""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -306,7 +306,7 @@ def _walked(pid: int, children_of: Callable[[int], list[int]]) -> dict[int, int]
 def _parent_of(pid: int) -> int | None:
     with contextlib.suppress(OSError):
         # The command's name is in parentheses and may contain anything: count fields from its end.
-        return int(read_of_kernel(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 2)[1])
+        return int(read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 2)[1])
     return None
 
 

@@ -19,7 +19,7 @@ from gpututor.errors import UsageError
 
 ENGLISH = "en"
 LONGEST = 1000
-"""Characters of a sentence that is translated: longer ones show whole results, or try to take long to match."""
+"""Characters of the longest sentence that is translated. Longer ones show whole results, or attack the matcher."""
 KINDS = {
     "n": r"\d[\d,]*",
     "number": r"[-+]?(?:\d[\d,.]*(?:e[-+]?\d+)?|inf|nan)|True|False",
@@ -168,7 +168,7 @@ def check_fields(english: str, words: str) -> None:
 def entries_of(po: str) -> Iterator[tuple[str, str]]:
     """Yield each sentence of a catalogue with its translation, the header with an empty sentence first.
 
-    Entries without a translation are left out. Raises `ValueError` for a line that is none of a catalogue's.
+    Entries without a translation are left out. Raises `ValueError` for a line that no catalogue has.
     """
     texts: dict[str, list[str]] = {"msgid": [], "msgstr": []}
     word = ""

@@ -230,7 +230,7 @@ class GpututorApp(BaseApp):
     def action_begin(self) -> None:
         """Make the learner's folder and go to the first exercise. A dialog reports a folder that cannot be made."""
         if self._main_screens:
-            return  # Enter came twice in one moment
+            return  # Enter was pressed twice
         try:
             self._workspace, _ = make_workspace(self._new_workspace, self._course, remember=self._remembers)
         except TutorError as error:

@@ -226,7 +226,7 @@ class SubmissionScreen(BaseScreen[bool]):
         elif self.is_current or not is_new:
             self._open(recording)
         else:
-            self.say("It is recorded: d shows it.")
+            self.say("The recording is ready: d shows it.")
 
     def _open(self, recording: Recording) -> None:
         from gpututor.app.screens.trace import DeviceScreen
