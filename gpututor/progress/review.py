@@ -56,7 +56,7 @@ _KINDS = OWN_KINDS | {
     "value": "The values are as expected",
 }
 MANY = 3
-"""A lesson is about a check if so many of its exercises, and at least half of them, have the check."""
+"""A lesson is about a check if at least so many of its exercises, and half of them, have the check."""
 
 
 @dataclass(frozen=True)

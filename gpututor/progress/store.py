@@ -81,7 +81,7 @@ _LEAST_FREE_BYTES = 64 << 10
 _SOLUTION, _REPEAT = "solution opened ", "begun again "
 _FAILURES = (Status.FAILED, Status.TOO_SLOW)
 _AFTER_ALL = 1 << 62
-"""An id above those of all attempts."""
+"""An id above the ids of all attempts."""
 
 Result = TypeVar("Result")
 

@@ -51,7 +51,7 @@ class AttemptController:
         self._host = host
         self._files = files
         self._passed: set[str] = set()
-        """Keys of exercises passed since the start, which the database may not have yet."""
+        """Keys of exercises passed in this session: the database may not have these passes yet."""
         self._last_view: tuple[int, RunView] | None = None
         """Id of an attempt and its recording, read ahead of time."""
         self._read: dict[int, Recording] = {}
@@ -248,7 +248,7 @@ class AttemptController:
         in_thread(self._read_costs, attempt)
 
     def text_changed(self) -> None:
-        """Mark the results if they are those of another text."""
+        """Mark the results if the text has changed since their run."""
         self._host.panes.results.compare_with(self._host.editor_text)
 
     # Costs at the editor's edge

@@ -80,7 +80,7 @@ class AttemptList(ScrollView, can_focus=True):
         self._request()
 
     def _request(self) -> None:
-        """Request the rows in sight, and the next one, with which the last of them is compared."""
+        """Request the visible rows, and the row below: the last visible row is compared with it."""
         first = max(0, self.scroll_offset.y - 1)
         in_sight = range(first, min(self._rows, first + max(self.size.height, 10) + 2))
         rows = tuple(row for row in in_sight if row not in self.known and row not in self._requested)

@@ -35,7 +35,7 @@ class _Tab(NamedTuple):
     about: str
     """A sentence for the palette."""
     module: str
-    """Module of `trace_view`. Some of them import NumPy, so they are imported in a thread."""
+    """Module of `trace_view`, imported in a thread because some of these modules import NumPy."""
     widget: str
     """Function or class of the module that creates the widget."""
 

@@ -269,9 +269,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--judges", type=whole_number(1, MOST_JUDGES), metavar="N", help=judges_help)
     secret_help = "the class secret of another machine, for the same inputs as there"
     parser.add_argument("--secret", metavar="FILE", type=Path, help=secret_help)
-    parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, kept as OUT/classroom.toml")
+    parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, saved as OUT/classroom.toml")
     columns = "id, name, email, section, extension (hours), pseudonym"
-    roster_help = f"the class's roster, kept as OUT/roster.csv: {columns}"
+    roster_help = f"the class's roster, saved as OUT/roster.csv: {columns}"
     parser.add_argument("--roster", metavar="CSV", type=Path, help=roster_help)
     parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
 
