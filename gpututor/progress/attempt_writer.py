@@ -187,8 +187,8 @@ class _Pending:
 class AttemptWriter:
     """Writes attempts and events in their order, without keeping the caller waiting for the database.
 
-    The spool has them when `save` returns. If it cannot be written they stay in memory, and the process ends only
-    when the database has them or cannot take them.
+    The spool has them when `save` returns. If the spool cannot be written, they stay in memory. The process then ends
+    only when the database has them or cannot take them.
     """
 
     def __init__(self, progress: Path, *, log: Callable[[BaseException], object] | None = None) -> None:
@@ -212,8 +212,8 @@ class AttemptWriter:
     def save(self, run: FinishedRun, then: Callable[[StoredAttempt | TutorError], object]) -> None:
         """Save an attempt to the spool, and let the thread store it.
 
-        The thread calls `then` with the stored attempt. At the first failure it calls `then` with the error, which is
-        `NotYetStored` while the attempt is in the spool, and again when a later try succeeds.
+        The thread calls `then` with the stored attempt. At the first failure, it calls `then` with the error, which is
+        `NotYetStored` while the attempt is in the spool. It calls `then` again if a later try succeeds.
         """
         self._add(_Pending(run, new_entry(self._progress), then))
 

@@ -269,7 +269,7 @@ def column_before(before_cursor: str) -> int:
 
 
 def clause_dedented(above: Sequence[str], line: str) -> str:
-    """Return `line`, which ends in a colon, one level less deep if it is a clause, such as `else:`, within its body.
+    """Return `line`, one level less deep if it is a clause, such as `else:`, at the depth of the body before it.
 
     The line stays as it is if the header of the body cannot be followed by such a clause.
     """

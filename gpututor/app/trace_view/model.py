@@ -1,6 +1,6 @@
 """The model of the trace view: calls, figures and places of a recorded run.
 
-Reading a long trace takes longer than a key may take to act, so a thread loads it and makes this model.
+Reading a long trace would delay keys, so a thread reads it and makes this model.
 
 A tab is a widget with a method `show(view: RunView) -> None`. The screen may call it while `view.loaded` is still
 None, and calls it again once the traces have been read. A tab that wants the learner to see a line of the attempt's
