@@ -219,7 +219,7 @@ class OpenFile:
                 return
         self.draft.save(mine)
 
-    def abandoned_draft(self) -> str | None:
+    def take_abandoned_draft(self) -> str | None:
         """Take over the draft of an app that ended; None if there is none, or it has the file's text."""
         return self.draft.take_abandoned(_lines_of(self._on_disk))
 

@@ -131,7 +131,7 @@ def _drain(store: ProgressStore) -> dict[str, StoredAttempt | None]:
     folder = spool_folder(store.path)
     stored = {}
     try:
-        with database.alone(folder, store.patience()):
+        with database.exclusive_lock(folder, store.patience()):
             sweep_parts(folder, is_alive)
             for name in spooled(store.path):
                 # An entry of a newer version of gpututor stays for that version.

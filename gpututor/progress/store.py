@@ -327,7 +327,7 @@ class ProgressStore:
     def _open(self, *, suspect: bool = False) -> sqlite3.Connection:
         """Connect while no other process does: only one of them may migrate a file, or set a damaged file aside."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with database.alone(self.path, self.patience()):
+        with database.exclusive_lock(self.path, self.patience()):
             if database.is_emptied(self.path):
                 self.notice = f"Your progress file {self.path} was empty, so a new one was started."
             try:

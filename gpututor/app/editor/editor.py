@@ -325,10 +325,10 @@ class Editor(CodeArea):
         if self._marked_line is not None:
             self._marked_line = None
             self.redraw()
-        self.look_at_brackets()
+        self.mark_brackets()
 
     def on_text_area_selection_changed(self) -> None:
-        self.look_at_brackets()
+        self.mark_brackets()
         if self.scroll_offset.x and self.selection.is_empty:
             self._show_line_start()
         if self.completions.is_open:

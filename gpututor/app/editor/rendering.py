@@ -318,7 +318,7 @@ class CodeArea(TextArea):
             columns += [column for at, column in self._brackets.unclosed if at == row]
         return columns
 
-    def look_at_brackets(self) -> None:
+    def mark_brackets(self) -> None:
         """Mark the bracket under the cursor, else the bracket before it, and its partner."""
         self._update_marks()
         row, column = self.cursor_location

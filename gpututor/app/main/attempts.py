@@ -326,7 +326,7 @@ class AttemptController:
             else:
                 view = await asyncio.to_thread(self._view_of, attempt)
             advice = "" if running else "\n\nr runs the checks again."
-            screen = self._device_screen(view, why_nothing(attempt) + advice)
+            screen = self._device_screen(view, why_no_trace(attempt) + advice)
         screen.tabs.number = tab
         self._host.push(screen, partial(self._leave_device, attempt))
 
@@ -460,7 +460,7 @@ class AttemptController:
             self._host.call_later(show, f"Written: {self._exports.name}/{path.name}{advice}")
 
 
-def why_nothing(attempt: Attempt) -> str:
+def why_no_trace(attempt: Attempt) -> str:
     if not attempt.report.loads_nowhere:
         return f"Attempt {attempt.number} has no trace: it is too old, did not use a device, or could not be recorded."
     failure = attempt.report.first_failure

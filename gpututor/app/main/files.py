@@ -118,7 +118,7 @@ class FileController:
     def _offer_draft(self) -> bool:
         """Show a draft that an earlier app left, and ask about it; return False if there is none."""
         assert self._file is not None
-        draft, text = self._file.abandoned_draft(), self._host.editor_text
+        draft, text = self._file.take_abandoned_draft(), self._host.editor_text
         if draft is None:
             return False
         self._host.panes.editor.replace_all(draft)

@@ -130,7 +130,7 @@ def _figures(pair: Pair, width: int) -> Iterator[Content]:
         yield Content("Their inputs differ in shape: each grading draws its own.").stylize("$text-warning")
     if not pair.differences:
         if not outcomes and not pair.other.is_baseline:
-            yield Content("The checks said the same of both.")
+            yield Content("Both have the same check results.")
         if len(left.cases) > 1:
             yield Content("c shows another call.").stylize(_PALE)
         return

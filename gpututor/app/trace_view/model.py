@@ -182,14 +182,14 @@ class RunView:
 
     def next_run(self, by: int) -> RunView:
         """Return the view of the run `by` further on; the same view if there is only one run."""
-        return self.of_run(self.run_number + by) if "scenario" not in self.useless else self
+        return self.of_run(self.run_number + by) if "scenario" not in self.unavailable_commands else self
 
     def next_case(self, by: int) -> RunView:
         """Return the view of the case `by` further on; the same view if there is only one case."""
-        return self.of_case(self.case_number + by) if "case" not in self.useless else self
+        return self.of_case(self.case_number + by) if "case" not in self.unavailable_commands else self
 
     @property
-    def useless(self) -> list[str]:
+    def unavailable_commands(self) -> list[str]:
         """Commands that do nothing, because there is no other case or scenario."""
         choices = {"case": self.cases, "scenario": self.recording.runs}
         return [name for name, each in choices.items() if len(each) < 2]
