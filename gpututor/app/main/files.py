@@ -326,7 +326,7 @@ class FileController:
                 self._host.status.show_news("Reloaded: another program changed the file.")
             case Conflict(theirs) if theirs != self._put_off:
                 if unasked and self._clock() - self._last_edit_at < ASK_AFTER_S:
-                    self._host.status.show_news("The file also changed on disk. Stop typing to choose a version.")
+                    self._host.status.show_news("File changed on disk. Stop typing to choose a version.")
                     return
                 self._host.status.show_news("")
                 self._ask_about(theirs)
