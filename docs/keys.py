@@ -1,4 +1,4 @@
-"""Writes the tables of keys in `docs/app.md` anew, from the table of commands: `python docs/keys.py`."""
+"""Write the tables of keys in `docs/app.md` from the table of commands: `python docs/keys.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BEGIN, END = "<!-- keys: python docs/keys.py writes them -->\n", "<!-- end of ke
 
 
 def tables() -> str:
-    """A table for each group of commands."""
+    """Return a table for each group of commands, as Markdown."""
     parts: list[str] = []
     for group, commands in groupby(COMMANDS, key=lambda command: command.group):
         parts += [f"**{group}**\n", "| | key | everywhere | |", "| --- | --- | --- | --- |"]
@@ -24,12 +24,12 @@ def tables() -> str:
 
 
 def _keys(names: tuple[str, ...]) -> str:
-    # What differs between terminals is one key for people.
+    # Some keys have one name and several codes, because terminals differ.
     return " ".join(f"`{name}`" for name in dict.fromkeys(key_name(name) for name in names))
 
 
 def with_tables(page: str) -> str:
-    """The page with the tables that belong there."""
+    """Return the page with the tables of the current commands."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{tables()}\n{END}{after}"

@@ -1,4 +1,4 @@
-"""Draws the pictures of the README anew, from the app itself and real runs: `python docs/pictures.py`."""
+"""Draw the pictures of the README with the app and real runs: `python docs/pictures.py`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ FAILURE = ("born_on_the_device", "made_and_moved.py")
 TIMELINE = ("prefetcher", "results_come_home.py")
 
 
-def mistake(exercise: Exercise, name: str) -> str:
-    """A wrong solution, without the two lines that tell what is wrong."""
+def wrong_solution(exercise: Exercise, name: str) -> str:
+    """Return a wrong solution without its first two lines, which name the mistake."""
     wrong = (exercise.folder / "wrong" / name).read_text(encoding="utf-8")
     return "".join(wrong.splitlines(keepends=True)[2:])
 
@@ -41,17 +41,17 @@ async def run_checks(pilot: Pilot[None]) -> None:
     await pilot.pause(1.0)
 
 
-async def the_list(pilot: Pilot[None]) -> None:
+async def show_list(pilot: Pilot[None]) -> None:
     await pilot.press("f2")
 
 
-async def the_failure(pilot: Pilot[None]) -> None:
-    await run_checks(pilot)  # loads PyTorch, which the second run need not wait for
+async def show_failure(pilot: Pilot[None]) -> None:
+    await run_checks(pilot)  # loads PyTorch, so that the second run starts at once
     await pilot.press("f3")
     await run_checks(pilot)
 
 
-async def the_timeline(pilot: Pilot[None]) -> None:
+async def show_timeline(pilot: Pilot[None]) -> None:
     await run_checks(pilot)
     await pilot.press("f10")
     await pilot.pause(1.0)
@@ -59,14 +59,14 @@ async def the_timeline(pilot: Pilot[None]) -> None:
 
 
 SCENES: tuple[tuple[str, tuple[str, str], Callable[[Pilot[None]], object]], ...] = (
-    ("list", FAILURE, the_list),
-    ("failure", FAILURE, the_failure),
-    ("timeline", TIMELINE, the_timeline),
+    ("list", FAILURE, show_list),
+    ("failure", FAILURE, show_failure),
+    ("timeline", TIMELINE, show_timeline),
 )
 
 
-class Studio:
-    """A learner some way into the course."""
+class Learner:
+    """A learner who has passed some exercises, with files and progress of their own."""
 
     def __init__(self) -> None:
         self.course: Course = load_course(paths.builtin_course())
@@ -78,8 +78,8 @@ class Studio:
         self.client.close()
         self.progress.close()
 
-    def pass_what_comes_before(self, last: Exercise) -> None:
-        """Grade the solutions of all exercises before one."""
+    def pass_exercises_before(self, last: Exercise) -> None:
+        """Record a pass of each exercise before `last`."""
         for exercise in self.course.exercises:
             if exercise.key == last.key:
                 return
@@ -89,9 +89,9 @@ class Studio:
                     self.progress.record(event.report, exercise.solution)
 
     async def picture(self, of: tuple[str, str], act: Callable[[Pilot[None]], object]) -> str:
-        """The app in which `act` was done with a wrong solution at hand, as SVG."""
+        """Return the app's screen as SVG, with a wrong solution of an exercise, after `act`."""
         exercise = self.course.find(of[0])
-        self.workspace.write(exercise, mistake(exercise, of[1]))
+        self.workspace.write(exercise, wrong_solution(exercise, of[1]))
         self.progress.set_current_exercise(exercise.key)
         app = GpututorApp(course=self.course, workspace=self.workspace, progress=self.progress, client=GradingClient())
         async with app.run_test(size=SIZE) as pilot:
@@ -116,18 +116,18 @@ def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as home:
         os.environ["GPUTUTOR_HOME"] = home
-        studio = Studio()
+        learner = Learner()
         try:
-            studio.pass_what_comes_before(studio.course.find(FAILURE[0]))
+            learner.pass_exercises_before(learner.course.find(FAILURE[0]))
             for name, of, act in SCENES:
-                svg = asyncio.run(studio.picture(of, act))
-                # The reader's own monospace font will do; nothing is to be fetched.
+                svg = asyncio.run(learner.picture(of, act))
+                # The reader's own monospace font: the picture must not load a font from the web.
                 svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL).replace("Fira Code", "monospace")
                 svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
                 (PICTURES / f"{name}.svg").write_text(svg, encoding="utf-8")
                 print(PICTURES / f"{name}.svg")
         finally:
-            studio.close()
+            learner.close()
 
 
 if __name__ == "__main__":

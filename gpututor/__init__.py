@@ -14,7 +14,7 @@ def describe_version() -> str:
     # Both folders are named: a variable such as GIT_DIR, which hooks have, would choose another repository.
     git = ["git", f"--git-dir={clone / '.git'}", f"--work-tree={clone}", "--no-optional-locks"]
     try:
-        said = subprocess.run(
+        described = subprocess.run(
             [*git, "describe", "--always", "--exclude=*", "--dirty=, changed"],
             capture_output=True,
             text=True,
@@ -23,4 +23,4 @@ def describe_version() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return __version__  # no git here, or no commit yet
-    return f"{__version__} (commit {said.stdout.strip()})"
+    return f"{__version__} (commit {described.stdout.strip()})"

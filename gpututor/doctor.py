@@ -65,7 +65,7 @@ def findings(course_folder: Path | None = None, workspace_folder: Path | None = 
         yield from _course(course)
     yield _workspace(workspace_folder, course)
     yield _progress(course.place if course else "")
-    yield _writable("choices", paths.config_folder())
+    yield _writable("settings", paths.config_folder())
     yield from (Diagnosis(NOTE, "settings", fault) for fault in SettingsFile().faults)
     yield _writable("cache", paths.cache_folder())
 
@@ -75,7 +75,8 @@ def _packages() -> Iterator[Diagnosis]:
     try:
         needed = [line for line in metadata.requires("gpututor") or () if "extra ==" not in line]
     except metadata.PackageNotFoundError:
-        yield Diagnosis(NOTE, "packages", "gpututor is not installed, so its needs are not known", "`pip install -e .`")
+        words = "gpututor is not installed, so its requirements are unknown"
+        yield Diagnosis(NOTE, "packages", words, "`pip install -e .`")
         return
     for line in sorted(needed):
         name = re.split(r"[^\w-]", line, maxsplit=1)[0]
@@ -179,7 +180,7 @@ def _progress(place: str) -> Diagnosis:
         return Diagnosis(WRONG, "progress", error.title, error.advice)
     if waiting := spooled(path):
         words = f"{len(waiting)} saved attempts or steps in {spool_folder(path)} are not in {path}"
-        advice = "The app stores them at its next start. Those that remain are damaged, or of a newer gpututor."
+        advice = "The app stores them at its next start. Those that remain are damaged, or come from a newer gpututor."
         return Diagnosis(NOTE, "progress", words, advice)
     if store.notice:
         return Diagnosis(NOTE, "progress", store.notice)
@@ -192,4 +193,5 @@ def _writable(about: str, folder: Path) -> Diagnosis:
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         advice = f"Give yourself write permission for {nearest}, or move gpututor's files with GPUTUTOR_HOME=FOLDER."
         return Diagnosis(WRONG, about, f"{folder} cannot be written to", advice)
-    return Diagnosis(OK, about, f"{folder} {'can be written to' if nearest == folder else 'will be made when needed'}")
+    words = "can be written to" if nearest == folder else "will be created when needed"
+    return Diagnosis(OK, about, f"{folder} {words}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class TutorError(Exception):
-    """An error for the user: `title` says what is wrong, `advice` what to do; `exit_code` is that of the command."""
+    """An error for the user: `title` says what is wrong, `advice` what to do; the command ends with `exit_code`."""
 
     exit_code = 2
 

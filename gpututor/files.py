@@ -1,6 +1,6 @@
-"""Atomic writing: a crash at any moment leaves the old text or the new text, never half of one. And backups.
+"""Atomic writes and backups: after a crash at any moment, a file has its old text or its new text, never half of it.
 
-Reading never waits: opening a pipe or a device instead of a file raises `OSError`.
+Reading never blocks: opening a pipe or a device instead of a file raises `OSError`.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def hints(kind: type) -> dict[str, Any]:
 
 
 class _Invalid(Exception):
-    """An invalid value, with its place as far as known on the way up."""
+    """An invalid value. Each reader that it passes on the way up completes `place`."""
 
     def __init__(self, message: Callable[[str], str]) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def _dataclass_reader(kind: type) -> _Reader:
             raise _Invalid(lambda place: f"{place}: {text}" if place else text) from error
         wrong = [name for name in computed if values[name] != getattr(built, name)]
         if wrong:
-            text = f"{wrong[0]} is {values[wrong[0]]!r}, and the rest makes {getattr(built, wrong[0])!r}"
+            text = f"{wrong[0]} is {values[wrong[0]]!r}, but the other values make it {getattr(built, wrong[0])!r}"
             raise _Invalid(lambda place: _joined(place, text))
         return built
 

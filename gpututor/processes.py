@@ -1,8 +1,8 @@
 """Killing processes with all their descendants, and other facts about processes.
 
-A process's id can be reused once the process has ended and its parent has waited for it. So a signalled process is this
-process's own child, for which no other code waits; or is checked again (`_signal_child`); or is a stopped child of a
-stopped parent.
+A process's id can be reused once the process has ended and its parent has waited for it. Three kinds of processes are
+therefore safe to signal: a child of this process that no other code waits for, a process that was checked again
+(`_signal_child`), and a stopped child of a stopped parent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpututor.paths import PACKAGE
 
 
 def python_module(name: str, *options: str) -> list[str]:
-    """Return the command of one of our modules without the learner's settings, and user packages if possible."""
+    """Return the command that runs one of our modules, without the user's variables and, if possible, user packages."""
     in_user_site = PACKAGE.is_relative_to(site.getusersitepackages())
     return [sys.executable, *(["-E", "-P"] if in_user_site else ["-I"]), *options, "-m", name]
 
@@ -55,12 +55,12 @@ def children(pid: int) -> list[int]:
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError):
-                pids += map(int, read_of_kernel(f"/proc/{pid}/task/{thread}/children").split())
+                pids += map(int, read_proc(f"/proc/{pid}/task/{thread}/children").split())
     return pids
 
 
-def read_of_kernel(path: str) -> bytes:
-    """Return a file of /proc without a file object, as a judge reads thousands in a minute. Raises `OSError`."""
+def read_proc(path: str) -> bytes:
+    """Read a file of /proc without a file object: a judge reads thousands a minute. Raises `OSError`."""
     content = b""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -306,7 +306,7 @@ def _walked(pid: int, children_of: Callable[[int], list[int]]) -> dict[int, int]
 def _parent_of(pid: int) -> int | None:
     with contextlib.suppress(OSError):
         # The command's name is in parentheses and may contain anything: count fields from its end.
-        return int(read_of_kernel(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 2)[1])
+        return int(read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 2)[1])
     return None
 
 

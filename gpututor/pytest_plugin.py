@@ -126,7 +126,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def _without_internals(traceback: TracebackType | None) -> TracebackType | None:
-    """Remove the lines of the virtual GPU and of torch between and below them: on a real GPU these are C++."""
+    """Remove the lines of the virtual GPU, and torch's lines between and below them: on a real GPU, these are C++."""
     lines, line_or_end = [], traceback
     is_internal = False
     while line_or_end is not None:

@@ -81,7 +81,7 @@ class Setting:
 
 def _theme_fault(name: str, themes: Collection[str] = ()) -> str:
     is_valid = name in themes if themes else re.fullmatch(r"[a-z0-9-]+", name)
-    return "" if is_valid else f"a theme is {_listed(THEMES)}, or another of the palette's"
+    return "" if is_valid else f"a theme is {_listed(THEMES)}, or another theme of Textual, such as nord"
 
 
 def _editor_fault(command: str) -> str:
@@ -134,22 +134,22 @@ class SettingsFile:
         self._themes: frozenset[str] = frozenset()
         self._key_faults: Callable[[Keys], dict[str, str]] = _no_key_faults
         self._stamp: Stamp | None = None
-        self.look()
+        self.reload()
 
-    def know_themes(self, names: Iterable[str]) -> None:
+    def accept_themes(self, names: Iterable[str]) -> None:
         """Accept only these themes from now on."""
         self._themes, self._stamp = frozenset(names), None
-        self.look()
+        self.reload()
 
-    def know_keys(self, key_faults: Callable[[Keys], dict[str, str]]) -> None:
+    def accept_keys(self, key_faults: Callable[[Keys], dict[str, str]]) -> None:
         """Accept only valid keys from now on. `key_faults` returns the mistakes by the names of the commands."""
         self._key_faults = key_faults
         if self.now.keys:
             self._stamp = None
-            self.look()
+            self.reload()
 
-    def look(self) -> bool:
-        """Read the file if it has changed; return True if a setting changed. Costs one `stat` without a change."""
+    def reload(self) -> bool:
+        """Read the file if it has changed; return True if the settings or their faults changed. Costs one `stat`."""
         stamp = stamp_of(self.path)
         if stamp == self._stamp:
             return False
@@ -163,7 +163,7 @@ class SettingsFile:
 
         Raises `TutorError` if the file cannot be written or read: then the change lasts until the end of this process.
         """
-        self.look()
+        self.reload()
         if fault := fault_of(BY_KEY[key], value):
             raise TutorError(f"{key} cannot be {_written(value)}: {fault}.")
         self.now = replace(self.now, **{key: value})  # type: ignore[arg-type]  # of the field's own type, as tested above
@@ -194,7 +194,7 @@ def read_settings(
 ) -> Reading:
     """Return the contents of the file, or the defaults. Never raises.
 
-    `themes` are the valid themes, if known. `key_faults`: see `SettingsFile.know_keys`.
+    `themes` are the valid themes, if known. `key_faults`: see `SettingsFile.accept_keys`.
     """
     import tomllib
 

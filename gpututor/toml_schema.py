@@ -89,7 +89,7 @@ _SHOWN = 60
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
-    """Return advice with the nearest of `known`; else with all of them, or the first of very many."""
+    """Return advice that names the nearest of `known`, or the first `_MOST_NAMED` of them if none is near."""
     from gpututor.fuzzy import did_you_mean  # only a course with a mistake pays for it
 
     if question := did_you_mean(word, known).strip():

@@ -1,6 +1,6 @@
-"""Translation of sentences that students read, by gettext catalogues: `languages/LANGUAGE.po`.
+"""Translation of sentences that students read, by gettext catalogs: `languages/LANGUAGE.po`.
 
-Checks write plain English, and reports keep it. A catalogue lists their sentences as templates, such as `{n} waits for
+Checks write plain English, and reports keep it. A catalog lists their sentences as templates, such as `{n} waits for
 the device in a call`. A sentence is translated if a template fits it: so reports of any age can be translated, and the
 sentences of an author's own checks. All others stay English. Text of learners is only ever the value of a field.
 """
@@ -19,7 +19,7 @@ from gpututor.errors import UsageError
 
 ENGLISH = "en"
 LONGEST = 1000
-"""Characters of a sentence that is translated: longer ones show whole results, or try to take long to match."""
+"""Characters of the longest sentence that is translated. Longer ones show whole results, or attack the matcher."""
 KINDS = {
     "n": r"\d[\d,]*",
     "number": r"[-+]?(?:\d[\d,.]*(?:e[-+]?\d+)?|inf|nan)|True|False",
@@ -59,7 +59,7 @@ _SWAP_POINTS = str.maketrans(",.", ".,")
 
 @dataclass(frozen=True)
 class Template:
-    """A sentence of a catalogue with fields."""
+    """A sentence of a catalog with fields."""
 
     english: str
     translation: str
@@ -73,7 +73,7 @@ class Template:
         return re.compile("".join([*parts, re.escape(self.english[end:])]), re.DOTALL)
 
 
-class Catalogue:
+class Catalog:
     """Translations into a language. It is called with an English sentence."""
 
     def __init__(self, language: str, entries: Mapping[str, str]) -> None:
@@ -127,19 +127,19 @@ class Catalogue:
 
 
 def languages() -> list[str]:
-    """Return the languages with a catalogue, and English."""
+    """Return the languages with a catalog, and English."""
     names = [entry.name for entry in (resources.files("gpututor") / "languages").iterdir()]
     return sorted([ENGLISH, *(name.removesuffix(".po") for name in names if name.endswith(".po"))])
 
 
 @cache
-def catalogue(language: str, course: Path | None = None) -> Catalogue:
-    """Return the catalogue of a language, with `languages/LANGUAGE.po` of a course; an empty one for English.
+def catalog(language: str, course: Path | None = None) -> Catalog:
+    """Return the catalog of a language, with `languages/LANGUAGE.po` of a course; an empty one for English.
 
-    Raises `UsageError` for an unknown language and for an invalid catalogue of the course.
+    Raises `UsageError` for an unknown language and for an invalid catalog of the course.
     """
     if language == ENGLISH:
-        return Catalogue(ENGLISH, {})
+        return Catalog(ENGLISH, {})
     if language not in languages():
         raise UsageError(f"There is no translation into {language!r}.", f"Use one of {', '.join(languages())}.")
     text = (resources.files("gpututor") / "languages" / f"{language}.po").read_text(encoding="utf-8")
@@ -153,7 +153,7 @@ def catalogue(language: str, course: Path | None = None) -> Catalogue:
         except (OSError, ValueError) as error:
             raise UsageError(f"{path}: {error}", "Correct this line, or leave the file out.") from error
         entries = {"": entries[""], **own, **entries}
-    return Catalogue(language, entries)
+    return Catalog(language, entries)
 
 
 def check_fields(english: str, words: str) -> None:
@@ -166,9 +166,9 @@ def check_fields(english: str, words: str) -> None:
 
 
 def entries_of(po: str) -> Iterator[tuple[str, str]]:
-    """Yield each sentence of a catalogue with its translation, the header with an empty sentence first.
+    """Yield each sentence of a catalog with its translation, the header with an empty sentence first.
 
-    Entries without a translation are left out. Raises `ValueError` for a line that is none of a catalogue's.
+    Entries without a translation are left out. Raises `ValueError` for a line that no catalog has.
     """
     texts: dict[str, list[str]] = {"msgid": [], "msgstr": []}
     word = ""
@@ -178,7 +178,7 @@ def entries_of(po: str) -> Iterator[tuple[str, str]]:
             continue
         keyword, _, literal = line.partition(" ") if not line.startswith('"') else (word, "", line)
         if keyword not in texts or not literal.startswith('"') or not literal.endswith('"'):
-            raise ValueError(f"line {number}: {line[:60]!r} is not a line of a catalogue")
+            raise ValueError(f"line {number}: {line[:60]!r} is not a line of a catalog")
         if keyword == "msgid" and word == "msgstr":
             if texts["msgstr"] != [""]:
                 yield "".join(texts["msgid"]), "".join(texts["msgstr"])

@@ -23,7 +23,7 @@ def test_without_a_file_the_defaults_apply_and_a_new_one_explains_them(path: Pat
     text = path.read_text()
     for setting in SETTINGS:
         assert f"# {setting.help}\n" in text
-    assert "or another of the palette's.\n" in text, "the app's own themes are not all there are"
+    assert "or another theme of Textual, such as nord.\n" in text, "the app's own themes are not all there are"
     assert "or cuda:N.\n" in text
     assert read_settings(path).settings == Settings()
     assert read_settings(path).faults == ()
@@ -48,16 +48,16 @@ def test_a_change_in_the_app_keeps_order_and_comments(path: Path) -> None:
     assert (settings.now.motion, settings.now.theme, settings.now.costs) == ("none", "contrast", False)
 
 
-def test_a_change_on_disk_is_read_at_the_next_look(path: Path) -> None:
+def test_a_change_on_disk_is_read_at_the_next_reload(path: Path) -> None:
     settings = SettingsFile(path)
-    assert not settings.look()
+    assert not settings.reload()
     path.parent.mkdir()
     path.write_text('device = "cpu"\n')
-    assert settings.look()
+    assert settings.reload()
     assert settings.now.device == "cpu"
-    assert not settings.look()
+    assert not settings.reload()
     path.unlink()
-    assert settings.look()
+    assert settings.reload()
     assert settings.now == Settings()
 
 

@@ -18,7 +18,7 @@ from gpututor.errors import UsageError
 from gpututor.grading import report_text
 from gpututor.grading.report import Outcome, Status
 from gpututor.grading.report_text import OUTCOME_TITLES, mark
-from gpututor.translation import LONGEST, catalogue, check_fields, entries_of, languages
+from gpututor.translation import LONGEST, catalog, check_fields, entries_of, languages
 
 LANGUAGES = [language for language in languages() if language != "en"]
 _CHECKS = (
@@ -107,7 +107,7 @@ def test_each_template_is_of_a_sentence_in_the_code(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_verdicts_and_outcomes_have_translations(language: str) -> None:
-    say = catalogue(language)
+    say = catalog(language)
     words = {mark(status) for status in Status if not status.is_finding or status.is_failure}
     words |= {OUTCOME_TITLES[outcome] for outcome in Outcome if outcome.exit_code <= 1}
     assert {word for word in words if say(word) == word} == set()
@@ -168,7 +168,7 @@ SENTENCES = [
 
 @pytest.mark.parametrize(("english", "german"), SENTENCES)
 def test_a_sentence_with_values_is_translated(english: str, german: str) -> None:
-    assert catalogue("de")(english) == german
+    assert catalog("de")(english) == german
 
 
 @pytest.mark.parametrize(
@@ -183,19 +183,19 @@ def test_a_sentence_with_values_is_translated(english: str, german: str) -> None
     ],
 )
 def test_text_of_learners_stays_as_it_is(words: str) -> None:
-    say = catalogue("de")
+    say = catalog("de")
     assert say(f"ValueError: {words}, at line 3") == f"ValueError: {words}, in Zeile 3"
     assert say(f"ValueError: {words}") == f"ValueError: {words}"
     assert say(f"ValueError: {words}, at line 3 (with n=1)") == f"ValueError: {words}, in Zeile 3 (mit n=1)"
 
 
 def test_a_sentence_without_a_template_stays_english() -> None:
-    say = catalogue("de")
+    say = catalog("de")
     assert say("An author's own sentence on 3 waits.") == "An author's own sentence on 3 waits."
     assert say("12 unheard things (call 1 of 2)") == "12 unheard things (call 1 of 2)"
-    assert catalogue("en")("The answer is right") == "The answer is right"
+    assert catalog("en")("The answer is right") == "The answer is right"
     with pytest.raises(UsageError, match="xx"):
-        catalogue("xx")
+        catalog("xx")
 
 
 @pytest.mark.timeout(60)
@@ -203,7 +203,7 @@ def test_a_sentence_without_a_template_stays_english() -> None:
     "piece", [" (with ", ", at line 3: ", "a list of 1: ", "; ", " (call 1 of 2, with ", " of a, b: "]
 )
 def test_no_text_takes_long(piece: str) -> None:
-    say = catalogue("de")
+    say = catalog("de")
     for end in ("", ")", ". ", " in a call"):
         text = (piece * 4000)[: 4000 - len(end)] + end
         assert say(text) == text
@@ -214,7 +214,7 @@ def test_a_course_has_translations_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "languages" / "de.po"
     path.parent.mkdir()
     path.write_text('msgid ""\nmsgstr ""\n\n# mine\nmsgid "It "\n"waits {n} times."\nmsgstr "Es wartet {n}-mal."\n')
-    say = catalogue("de", tmp_path)
+    say = catalog("de", tmp_path)
     assert say("It waits 1,500 times.") == "Es wartet 1.500-mal."
     assert say("The answer is right") == "Die Antwort ist richtig"
 
@@ -229,10 +229,10 @@ def test_a_course_has_translations_of_its_own(tmp_path: Path) -> None:
         ("nonsense\n", "line 1"),
     ],
 )
-def test_a_mistake_in_a_catalogue_is_named(tmp_path: Path, po: str, named: str) -> None:
+def test_a_mistake_in_a_catalog_is_named(tmp_path: Path, po: str, named: str) -> None:
     path = tmp_path / "languages" / "de.po"
     path.parent.mkdir()
     path.write_text(po)
     with pytest.raises(UsageError, match=re.escape(named)) as caught:
-        catalogue("de", tmp_path)
+        catalog("de", tmp_path)
     assert str(path) in caught.value.title

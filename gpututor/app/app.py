@@ -63,7 +63,7 @@ class GpututorApp(BaseApp):
         `find_devices` is called in a thread after the first paint. `collector`: None if other apps share the process.
         """
         super().__init__(client=client, collector=collector)
-        self.settings.know_keys(key_faults)
+        self.settings.accept_keys(key_faults)
         self._course = course
         self._workspace = workspace
         self._progress = progress
@@ -230,7 +230,7 @@ class GpututorApp(BaseApp):
     def action_begin(self) -> None:
         """Make the learner's folder and go to the first exercise. A dialog reports a folder that cannot be made."""
         if self._main_screens:
-            return  # Enter came twice in one moment
+            return  # Enter was pressed twice
         try:
             self._workspace, _ = make_workspace(self._new_workspace, self._course, remember=self._remembers)
         except TutorError as error:

@@ -20,7 +20,7 @@ from textual.theme import Theme
 from gpututor.app import runtime, themes
 from gpututor.app.escape_key import handle_escape, quick_driver
 from gpututor.app.messages import SettingsChanged
-from gpututor.app.runtime import LOOK_EVERY_S, START_AFTER_S, GcScheduler
+from gpututor.app.runtime import CHECK_EVERY_S, START_AFTER_S, GcScheduler
 from gpututor.errors import TutorError
 from gpututor.paths import log_file
 from gpututor.settings import SettingsFile
@@ -48,7 +48,7 @@ class BaseApp(App[None]):
         self.settings = settings or SettingsFile()
         for theme in themes.OWN:
             self.register_theme(theme)
-        self.settings.know_themes(theme.name for theme in themes.offered(self.available_themes))
+        self.settings.accept_themes(theme.name for theme in themes.offered(self.available_themes))
         self._full_motion = self.animation_level
         self._is_still = False
         self._applied_theme = ""
@@ -67,7 +67,7 @@ class BaseApp(App[None]):
     @property
     def current_theme(self) -> Theme:
         """The theme of the settings, in shades that can be read; with NO_COLOR, the theme without colors."""
-        return themes.WITHOUT_COLOURS if self.no_color else themes.readable(super().current_theme)
+        return themes.WITHOUT_COLORS if self.no_color else themes.readable(super().current_theme)
 
     def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
         """Yield the palette's entries while `screen` is shown."""
@@ -78,7 +78,7 @@ class BaseApp(App[None]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         if self.no_color:
-            return (themes.without_colours,)
+            return (themes.without_colors,)
         return (themes.reverse_selection,) if self.native_ansi_color else super().get_line_filters()
 
     @on(SettingsChanged)
@@ -118,11 +118,11 @@ class BaseApp(App[None]):
     def on_ready(self) -> None:
         if self._collector is not None:
             self.set_timer(START_AFTER_S, self._collector.start)
-            self.set_interval(LOOK_EVERY_S, self._collector.look)
+            self.set_interval(CHECK_EVERY_S, self._collector.collect_if_idle)
 
     async def on_event(self, event: events.Event) -> None:
         if self._collector is not None and isinstance(event, events.InputEvent):
-            self._collector.input_came()
+            self._collector.note_input()
         if not isinstance(event, events.Key) or not await handle_escape(self, event):
             await super().on_event(event)
 
@@ -152,7 +152,7 @@ class BaseApp(App[None]):
         self.exit()
 
     def _fatal_error(self) -> None:
-        """Save what can be saved, and write the error to the log, where Textual would print it."""
+        """Save what can be saved, and write the error to the log instead of printing it, as Textual would."""
         self.bell()
         self.panic(self.crash_message(sys.exc_info()[1]))
 

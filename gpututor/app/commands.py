@@ -139,7 +139,7 @@ SCREENS: dict[str, tuple[Command, ...]] = {
              shown="PgDn PgUp"),
         row("pages", "1:page(1) 2:page(2) 3:page(3) tab:turn(1) shift+tab:turn(-1)", "Page",
              "Go to a page; Tab goes to the next one.", shown="1-3", bar="Tab: next page"),
-        row("look_again", "r", "Look again", "Check again.", bar="r: looks again"),
+        row("check_again", "r", "Check again", "Check again.", bar="r: rechecks"),
         row("close", "escape,q,D,shift+f1,f13", "Close", "Close it.", bar="Esc: closes"),
     ),
     "progress": (

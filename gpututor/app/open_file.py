@@ -37,15 +37,15 @@ class Draft:
     def save(self, text: str) -> None:
         """Write `text` to the draft. Raises `OSError`."""
         path = self._path or drafts_folder() / f"{self._begin}{os.urandom(4).hex()}.py"
-        encodable = text.encode("utf-8", errors="replace").decode()  # the file may fail for a lone surrogate
+        encodable = text.encode("utf-8", errors="replace").decode()  # a lone surrogate cannot be written
         with temporary_file_for(path, encodable) as part:
-            lock, _ = _locked(part) or (None, False)  # before it has its name: no other app ever sees it without lock
+            lock, _ = _locked(part) or (None, False)  # before the rename: no app sees it unlocked
             part.replace(path)
         self.release()
         self._path, self._lock = path, lock
 
     def take_abandoned(self, known: str) -> str | None:
-        """Take over the oldest draft that an app left, and return its text, if any; remove drafts of `known`."""
+        """Take over the oldest abandoned draft, and return its text, if any; remove drafts with the text `known`."""
         for path in self._all():
             if path == self._path or (held := _locked(path)) is None:
                 continue
@@ -116,7 +116,7 @@ def _locked(path: Path) -> tuple[int, bool] | None:
 
 
 SETTLED_NS = 2_000_000_000
-"""Age in ns of a stamp that any later change replaces: clocks of file systems tick slowly."""
+"""Age in ns from which a stamp is reliable: file systems round times, so two quick changes may have the same stamp."""
 
 
 @dataclass(frozen=True)
@@ -187,8 +187,8 @@ class OpenFile:
         self._saved(mine, text)
         return True
 
-    def look(self, mine: str) -> Reloaded | Conflict | Gone | None:
-        """Return a change of the file by another program since the last look. Without a change, this costs one stat."""
+    def detect_change(self, mine: str) -> Reloaded | Conflict | Gone | None:
+        """Return what another program did to the file since the last call, if anything. Mostly costs one `stat`."""
         if stamp_of(self.path, FileNotFoundError) is None:
             return Gone()
         if not self._changed_by_others(mine):
@@ -219,7 +219,7 @@ class OpenFile:
                 return
         self.draft.save(mine)
 
-    def abandoned_draft(self) -> str | None:
+    def take_abandoned_draft(self) -> str | None:
         """Take over the draft of an app that ended; None if there is none, or it has the file's text."""
         return self.draft.take_abandoned(_lines_of(self._on_disk))
 

@@ -15,17 +15,17 @@ from gpututor.paths import log_file
 
 START_AFTER_S = 2.0
 """Seconds until everything that is mounted after the first paint is ready."""
-LOOK_EVERY_S = 0.25
+CHECK_EVERY_S = 0.25
 QUIET_S = 0.15
 """Seconds without a key before a collection of young objects, which mostly takes less than 10 ms."""
 LONG_QUIET_S = 20.0
-"""Seconds without a key before a full collection: a page that was left is 50,000 objects, 100 ms of work."""
+"""Seconds without a key before a full collection: a closed page leaves 50,000 objects, 100 ms of work."""
 _YOUNG, _MIDDLE, _OLD = 1000, 8, 10_000
-"""Thresholds of Python's own collections. A full one only comes if keys come for an hour."""
+"""Thresholds of Python's own collections. They start a full one only after an hour of keys without a pause."""
 
 
 def in_thread(work: Callable[..., object], *arguments: object) -> None:
-    """Call `work` in a daemon thread: the app does not wait for it when it ends."""
+    """Call `work` in a daemon thread, for which the app does not wait at exit."""
     threading.Thread(target=work, args=arguments, daemon=True).start()
 
 
@@ -46,11 +46,11 @@ class GcScheduler:
         gc.enable()
         self._started = True
 
-    def input_came(self) -> None:
+    def note_input(self) -> None:
         self._last_input = self._clock()
         self._is_all_collected = False
 
-    def look(self) -> int | None:
+    def collect_if_idle(self) -> int | None:
         """Collect if no key came lately and there may be garbage; return the oldest generation collected."""
         quiet_s = self._clock() - self._last_input
         if not self._started or quiet_s < QUIET_S:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from rich.color import Color as RichColour
+from rich.color import Color as RichColor
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
@@ -118,8 +118,8 @@ TERMINAL = Theme(
     },
 )
 
-WITHOUT_COLOURS = Theme(
-    name="without colours",
+WITHOUT_COLORS = Theme(
+    name="without colors",
     primary="#ffffff",
     foreground="#ffffff",
     background="#000000",
@@ -132,7 +132,7 @@ WITHOUT_COLOURS = Theme(
         **dict.fromkeys(("input-selection-background", "screen-selection-background"), "#ffffff"),
     },
 )
-"""Black, white and gray, which `without_colours` replaces by the terminal's own colors, reversed and dim."""
+"""Black, white and gray, which `without_colors` replaces by the terminal's own colors, reversed and dim."""
 
 OWN = (NIGHT, DAY, TERMINAL, CONTRAST)
 """The app's own themes."""
@@ -145,13 +145,13 @@ _LEAST = 4.6
 
 
 def offered(available: Mapping[str, Theme]) -> list[Theme]:
-    """Return the themes to choose from, the app's own first. With 16 colors, only its own theme can be read."""
+    """Return the themes to choose from, the app's own first. Textual's 16-color themes are left out: hard to read."""
     others = [theme for _, theme in sorted(available.items()) if theme not in OWN and not theme.ansi]
     return [*OWN, *others]
 
 
 _readable: dict[str, Theme] = {}
-"""Themes that `readable` returned, by name: it takes some milliseconds."""
+"""Cache of `readable`, which takes some milliseconds, by the theme's name."""
 
 
 def readable(theme: Theme) -> Theme:
@@ -242,10 +242,10 @@ def _plain(style: Style) -> Style:
     return style.without_color + Style(reverse=reverse, dim=dim, meta=style.meta or None)
 
 
-def _light(colour: RichColour | None, otherwise: float) -> float:
-    if colour is None or colour.is_default:
+def _light(color: RichColor | None, otherwise: float) -> float:
+    if color is None or color.is_default:
         return otherwise
-    red, green, blue = ((part / 255) * (part / 255) for part in colour.get_truecolor())
+    red, green, blue = ((part / 255) * (part / 255) for part in color.get_truecolor())
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -260,8 +260,8 @@ def _reversed(style: Style) -> Style:
     return style.without_color + Style(reverse=True, dim=False, meta=style.meta or None)
 
 
-without_colours = StyleFilter(_plain)
-"""Draws white, gray and black of the theme `WITHOUT_COLOURS` as bold, dim and reverse.
+without_colors = StyleFilter(_plain)
+"""Draws white, gray and black of the theme `WITHOUT_COLORS` as bold, dim and reverse.
 
 Textual's own filters send grays, which assume a dark terminal, or remove the mark of what is chosen.
 """

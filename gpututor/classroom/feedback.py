@@ -31,7 +31,7 @@ from gpututor.course.notebooks import ENDING, line_words
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from gpututor.grading.report_text import DOES_NOT_RUN, OUTCOME_TITLES, count, mark, own_gpu
 from gpututor.text import escape_control_chars, lines_of, truncate, with_newlines
-from gpututor.translation import ENGLISH, Catalogue, catalogue
+from gpututor.translation import ENGLISH, Catalog, catalog
 
 MORE_CHECKS = "Some checks are not shown here; they count for the mark."
 """Note on every submission for an exercise with hidden checks, whatever they found."""
@@ -298,7 +298,7 @@ class SubmittedLines:
         return line_words(self._lines(sha256), number)
 
 
-def translated(view: StudentView, say: Catalogue) -> StudentView:
+def translated(view: StudentView, say: Catalog) -> StudentView:
     """Return the view with its sentences in another language; names and output stay as they are."""
 
     def finding(each: Finding) -> Finding:
@@ -324,13 +324,13 @@ def feedback(
     lines: SubmittedLines,
     hints: Mapping[str, Sequence[str]],
     boards: Sequence[Leaderboard] = (),
-    say: Catalogue | None = None,
+    say: Catalog | None = None,
 ) -> str:
     """Write the Markdown for one student, in English or the language of `say`.
 
     `hints`: hints by exercise, Markdown of the course.
     """
-    say = say or catalogue(ENGLISH)
+    say = say or catalog(ENGLISH)
     student = marks.student
     name = f"{_name(student.name)} ({code(student.id)})" if student.name else code(student.id)
     parts = [f"# {say('Feedback for')} {name}", f"**{text(say(total_for_student(marks)))}**"]
@@ -345,7 +345,7 @@ def feedback(
     return "\n\n".join([*parts, "\n".join(rows), *_places(gradebook, student.id, boards, say), *sections]) + "\n"
 
 
-def _places(gradebook: Gradebook, student: str, boards: Sequence[Leaderboard], say: Catalogue) -> Iterator[str]:
+def _places(gradebook: Gradebook, student: str, boards: Sequence[Leaderboard], say: Catalog) -> Iterator[str]:
     """Yield the student's places on leaderboards, and their pseudonym there."""
     places = list(standing_of(boards, student))
     if places and gradebook.has_names and gradebook.pseudonyms is not None:
@@ -361,7 +361,7 @@ def _exercise(
     lines: SubmittedLines,
     hints: Sequence[str],
     rules: Rules,
-    say: Catalogue,
+    say: Catalog,
 ) -> Iterator[str]:
     yield f"## {text(exercise.numbered_title)}"
     yield f"**{text(view.outcome)}** · {text(view.points)}"
@@ -383,7 +383,7 @@ def _exercise(
             yield _hint(hint, place, say)
 
 
-def _when(handed_in: Submission, rules: Rules, say: Catalogue) -> str:
+def _when(handed_in: Submission, rules: Rules, say: Catalog) -> str:
     """Return the times of submission and of the due date, in the time zone of the due date in the rules."""
     at, due = submitted_at(handed_in), rules.due_for(handed_in.exercise, handed_in.student)
     if at is None:
@@ -393,12 +393,12 @@ def _when(handed_in: Submission, rules: Rules, say: Catalogue) -> str:
     return words + (f"; {say('due')} {due.astimezone(zone).isoformat(' ', 'seconds')}" if due else "")
 
 
-def _in_a_line(check: ShownCheck, say: Catalogue) -> str:
+def _in_a_line(check: ShownCheck, say: Catalog) -> str:
     measured = f" ({text('; '.join(check.measured))})" if check.measured else ""
     return f"- {check.word}: {text(check.sentence)}{_worth(check, say)}{measured}"
 
 
-def _check(check: ShownCheck, sha256: str, lines: SubmittedLines, say: Catalogue) -> Iterator[str]:
+def _check(check: ShownCheck, sha256: str, lines: SubmittedLines, say: Catalog) -> Iterator[str]:
     yield f"### {text(check.word)}: {text(check.sentence)}{_worth(check, say)}"
     for finding in check.findings:
         rows = [("Expected", finding.expected), ("Got", finding.got)]
@@ -415,7 +415,7 @@ def _check(check: ShownCheck, sha256: str, lines: SubmittedLines, say: Catalogue
             yield f"{say('What to try')}: {text(finding.advice)}"
 
 
-def _worth(check: ShownCheck, say: Catalogue) -> str:
+def _worth(check: ShownCheck, say: Catalog) -> str:
     if not check.of:
         return ""
     extra = " extra" if check.is_extra else ""
@@ -427,7 +427,7 @@ def _row(label: str, value: str) -> str:
     return f"{label:<9} {escape_control_chars(with_newlines(value))}".replace("\n", "\n" + " " * 10).rstrip()
 
 
-def _printed(printed: Printed, say: Catalogue) -> Iterator[str]:
+def _printed(printed: Printed, say: Catalog) -> Iterator[str]:
     for title, words, is_cut in (
         ("The error", printed.traceback, False),
         ("What it printed", printed.output, printed.is_cut),
@@ -440,7 +440,7 @@ def _printed(printed: Printed, say: Catalogue) -> Iterator[str]:
             yield fenced("\n".join(shown[:LINES_OF_OUTPUT]))
 
 
-def _hint(hint: str, place: int, say: Catalogue) -> str:
+def _hint(hint: str, place: int, say: Catalog) -> str:
     """Quote a hint, so that unclosed markup of the course ends with it."""
     first, _, rest = hint.partition("\n")
     heading = _HEADING.fullmatch(first)

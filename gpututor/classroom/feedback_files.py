@@ -19,7 +19,7 @@ from gpututor.classroom.intake.archive import is_zip_name
 from gpututor.classroom.submissions import Student
 from gpututor.course.notebooks import ENDING, notebook_of
 from gpututor.errors import UsageError
-from gpututor.translation import ENGLISH, catalogue
+from gpututor.translation import ENGLISH, catalog
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Feedback:
         from markdown_it import MarkdownIt  # slow to import
 
         body = MarkdownIt("js-default").disable("image").render(self.markdown)
-        title = f"{catalogue(self.language)('Feedback for')} {self.student.called}"
+        title = f"{catalog(self.language)('Feedback for')} {self.student.called}"
         return document(title, f'<main class="feedback">\n{body}</main>', language=self.language)
 
 

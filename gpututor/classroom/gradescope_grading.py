@@ -37,7 +37,7 @@ from gpututor.files import write_atomically
 from gpututor.grading.client import IsolationName
 from gpututor.grading.report_text import count
 from gpututor.json_dataclasses import read
-from gpututor.translation import Catalogue, catalogue
+from gpututor.translation import Catalog, catalog
 
 _RESULTS = "results/results.json"
 
@@ -57,7 +57,7 @@ def grade_submission(root: Path, notify: Callable[[str], None]) -> Path:
     rules = read_rules(source / RULES, settings.course) if (source / RULES).exists() else Rules()
     # Gradescope shows this assignment alone. Slip days are therefore all taken as unspent.
     rules = _with_dates(replace(rules, assigned=settings.exercises, drop_lowest=0), metadata.due)
-    say = catalogue(rules.language, course.folder)
+    say = catalog(rules.language, course.folder)
     limit = rules.max_attempts_for(rules.assigned[0])  # the same for all of them
     if limit is not None and metadata.attempt > limit:
         data = results_beyond_limit(metadata, limit, rules, say)
@@ -75,7 +75,7 @@ def _graded(
     rules: Rules,
     metadata: SubmissionMetadata,
     notes: list[str],
-    say: Catalogue,
+    say: Catalog,
     notify: Callable[[str], None],
 ) -> dict[str, Any]:
     """Grade the submission, and return its results with `notes` for the student."""

@@ -15,7 +15,7 @@ from gpututor.classroom.intake.gradescope_metadata import as_utc
 from gpututor.classroom.rules import Rules
 from gpututor.errors import GradingError
 from gpututor.grading.report_text import count
-from gpututor.translation import Catalogue
+from gpututor.translation import Catalog
 
 _KEPT = ("tests", "leaderboard")
 """Keys of earlier results that a submission beyond the limit shows again."""
@@ -116,7 +116,7 @@ def _score(value: object) -> float | None:
     return score if math.isfinite(score) else None
 
 
-def results_beyond_limit(metadata: SubmissionMetadata, limit: int, rules: Rules, say: Catalogue) -> dict[str, Any]:
+def results_beyond_limit(metadata: SubmissionMetadata, limit: int, rules: Rules, say: Catalog) -> dict[str, Any]:
     """Return the results of a submission after the first `limit` attempts: the points of the attempt that counts.
 
     Raises `GradingError` while one of these is being graded.

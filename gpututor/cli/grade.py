@@ -174,7 +174,7 @@ def print_event(event: GradingEvent, source: str, timeline: str = "") -> None:
         case ScenarioStarted(scenario, device):
             print(fitting(f"\n{escape_control_chars(f'{scenario}: {device_words(device)}')}"), flush=True)
         case WaitingForDevice(device):
-            _print_step("waiting", f"another grading is on {device}")
+            _print_step("waiting", f"another grading is using {device}")
         case TimingProgressed(sentence, 0):
             _print_step("timing", f"{sentence}: pairs of calls, which can take a minute")
         case CheckFinished(verdict):

@@ -44,7 +44,7 @@ class Verb:
 
 
 VERBS = (
-    Verb("list", "the exercises, and how far you are"),
+    Verb("list", "the exercises, and your progress"),
     Verb("init", "make your folder of solution files, or the files that are missing in it"),
     Verb("run", "run your file on the device, without grading it", takes_words=True),
     Verb("trace", "run a script and report its device time, copies and waits by line"),

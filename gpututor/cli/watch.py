@@ -221,7 +221,7 @@ class Watcher:
             case FileChange.RESTED:
                 self._grade()
             case FileChange.GONE:
-                words = f"{escape_control_chars(str(self._file.path))} is gone. It is graded when it is back."
+                words = f"{escape_control_chars(str(self._file.path))} is gone. gpututor grades it when it is back."
                 print(fitting(words), flush=True)
             case FileChange.BACK:
                 print(f"{escape_control_chars(self._file.path.name)} is back.", flush=True)

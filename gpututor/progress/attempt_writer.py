@@ -131,7 +131,7 @@ def _drain(store: ProgressStore) -> dict[str, StoredAttempt | None]:
     folder = spool_folder(store.path)
     stored = {}
     try:
-        with database.alone(folder, store.patience()):
+        with database.exclusive_lock(folder, store.patience()):
             sweep_parts(folder, is_alive)
             for name in spooled(store.path):
                 # An entry of a newer version of gpututor stays for that version.
@@ -187,8 +187,8 @@ class _Pending:
 class AttemptWriter:
     """Writes attempts and events in their order, without keeping the caller waiting for the database.
 
-    The spool has them when `save` returns. If it cannot be written they stay in memory, and the process ends only
-    when the database has them or cannot take them.
+    The spool has them when `save` returns. If the spool cannot be written, they stay in memory. The process then ends
+    only when the database has them or cannot take them.
     """
 
     def __init__(self, progress: Path, *, log: Callable[[BaseException], object] | None = None) -> None:
@@ -212,8 +212,8 @@ class AttemptWriter:
     def save(self, run: FinishedRun, then: Callable[[StoredAttempt | TutorError], object]) -> None:
         """Save an attempt to the spool, and let the thread store it.
 
-        The thread calls `then` with the stored attempt. At the first failure it calls `then` with the error, which is
-        `NotYetStored` while the attempt is in the spool, and again when a later try succeeds.
+        The thread calls `then` with the stored attempt. At the first failure, it calls `then` with the error, which is
+        `NotYetStored` while the attempt is in the spool. It calls `then` again if a later try succeeds.
         """
         self._add(_Pending(run, new_entry(self._progress), then))
 
@@ -318,7 +318,7 @@ class AttemptWriter:
             self._log(error)
 
     def _finish(self) -> None:
-        """Print what is not in the database when the process ends; wait for what is only in memory."""
+        """Print which attempts are not in the database at the process's end; wait for those that are only in memory."""
         is_trying = self._thread is not None
         self.wait(_END_S)
         if in_memory := self._count_in_memory():
@@ -327,7 +327,7 @@ class AttemptWriter:
         if lost := self._count_in_memory():
             _print(f"{_attempts(lost)} lost: neither {self._progress} nor its folder could be written.")
         if late := sum(pending.is_spooled and pending.entry.exists() for pending in self._pending):
-            _print(f"{_attempts(late)} in {spool_folder(self._progress)}: the next start adds that to your progress.")
+            _print(f"{_attempts(late)} in {spool_folder(self._progress)}. The next start updates your progress.")
 
     def _count_in_memory(self) -> int:
         return sum(isinstance(pending.item, FinishedRun) and not pending.is_spooled for pending in self._pending)

@@ -156,7 +156,7 @@ def spooled(path: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def alone(path: Path, wait_s: float) -> Iterator[None]:
+def exclusive_lock(path: Path, wait_s: float) -> Iterator[None]:
     """Keep other processes from opening the file. Raises `sqlite3.OperationalError` after `wait_s` seconds."""
     import fcntl
 

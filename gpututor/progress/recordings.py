@@ -1,7 +1,7 @@
 """Recordings of attempts, a folder each: those of an exercise's best attempt and of its newest attempts.
 
-The judge writes into a pending folder next to them, which a rename makes a recording. So the rest of a killed process
-is never taken for a recording; the next process removes it.
+The judge writes into a pending folder next to them, and a rename turns the folder into a recording. The unfinished
+folder of a killed process is therefore never taken for a recording; the next process removes it.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ _KINDS = OWN_KINDS | {
     "value": "The values are as expected",
 }
 MANY = 3
-"""Exercises of a lesson, and at least half of them, that must have a check if the lesson is about it."""
+"""A lesson is about a check if at least so many of its exercises, and half of them, have the check."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _repeat(
     passed = failures < len(counted)
     weighed: list[tuple[int, str]] = []
     if not passed and counted:
-        weighed.append((_UNFINISHED + failures, f"{_times(failures)} tried{' again' if since else ''}, not passed yet"))
+        weighed.append((_UNFINISHED + failures, f"tried{' again' if since else ''} {_times(failures)}, not passed yet"))
     if passed and failures >= MANY_FAILURES:
         weighed.append((_FAILURE * min(failures, 5), f"passed after {failures} failures"))
     if solution and attempts:

@@ -81,7 +81,7 @@ _LEAST_FREE_BYTES = 64 << 10
 _SOLUTION, _REPEAT = "solution opened ", "begun again "
 _FAILURES = (Status.FAILED, Status.TOO_SLOW)
 _AFTER_ALL = 1 << 62
-"""An id above those of all attempts."""
+"""An id above the ids of all attempts."""
 
 Result = TypeVar("Result")
 
@@ -264,7 +264,7 @@ class ProgressStore:
         return frozenset(self._marked(_SOLUTION))
 
     def mark_begun_again(self, key: str) -> None:
-        """Record that the exercise starts anew: earlier attempts do not count against it any more."""
+        """Record that the learner starts the exercise anew: earlier attempts stop counting once there is a new one."""
         self._mark(_REPEAT + key)
 
     def begun_again(self) -> dict[str, int]:
@@ -327,7 +327,7 @@ class ProgressStore:
     def _open(self, *, suspect: bool = False) -> sqlite3.Connection:
         """Connect while no other process does: only one of them may migrate a file, or set a damaged file aside."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with database.alone(self.path, self.patience()):
+        with database.exclusive_lock(self.path, self.patience()):
             if database.is_emptied(self.path):
                 self.notice = f"Your progress file {self.path} was empty, so a new one was started."
             try:

@@ -177,7 +177,7 @@ async def test_where_the_devices_did_nothing_the_checks_that_differ_are_told(env
         assert "✓ passed ○ not run The check called parity holds (one GPU)" in text
         assert "called loads" not in text
         await run_again_from_comparison(pilot, env)
-        assert "The checks said the same of both." in screen_text(pilot.app)
+        assert "Both have the same check results." in screen_text(pilot.app)
 
 
 async def run_again_from_comparison(pilot: Pilot[None], env: AppEnv) -> None:

@@ -30,7 +30,7 @@ WITHOUT = Inventory("2.13.0", (CPU,), "2026-01-02T03:04:05+00:00")
 
 
 @pytest.fixture(autouse=True)
-def no_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the screen from examining the machine that runs the tests."""
     monkeypatch.setattr("gpututor.doctor.findings", lambda *folders: iter(()))
     monkeypatch.setattr(inventory_module, "load_inventory", lambda refresh=False: WITH_GPU)
@@ -117,18 +117,18 @@ async def test_what_is_here_streams_in_and_says_what_to_do(env: AppEnv, monkeypa
     go_on = threading.Event()
     folders: list[Path] = []
 
-    def look(*where: Path) -> Iterator[Diagnosis]:
+    def diagnose(*where: Path) -> Iterator[Diagnosis]:
         folders.extend(where)
         yield Diagnosis(OK, "Python", "3.11 [/b]")
         go_on.wait()
         yield Diagnosis(NOTE, "isolation", "no bubblewrap", "Install it.")
         yield Diagnosis(WRONG, "torch", "is not installed", "`pip install torch`")
 
-    monkeypatch.setattr("gpututor.doctor.findings", look)
+    monkeypatch.setattr("gpututor.doctor.findings", diagnose)
     async with env.start() as pilot:
         await pilot.press("D", "3")
         await until_shown(pilot, "✓ ok     Python        3.11 [/b]")
-        assert "… Looking." in screen_text(pilot.app)
+        assert "… Checking." in screen_text(pilot.app)
         go_on.set()
         await until_shown(pilot, "✗ 1 to fix.")
         text = screen_text(pilot.app)
@@ -136,18 +136,18 @@ async def test_what_is_here_streams_in_and_says_what_to_do(env: AppEnv, monkeypa
             assert words in text
         await pilot.press("r")
         await until_shown(pilot, "✗ 1 to fix.")
-        assert len(pilot.app.screen.query("FindingRow")) == 3, "the rows of the first look are gone"
+        assert len(pilot.app.screen.query("FindingRow")) == 3, "the rows of the first check are gone"
         await pilot.press("escape")
         await until_shown(pilot, "cuda:0, NVIDIA H200 [/x]")
     assert folders[:2] == [env.course.folder, env.workspace_folder]
 
 
-async def test_a_look_that_breaks_is_told(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(*where: Path) -> Iterator[Diagnosis]:
+async def test_a_check_that_breaks_is_reported(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    def diagnose(*where: Path) -> Iterator[Diagnosis]:
         yield Diagnosis(OK, "Python", "3.11")
         raise RuntimeError("a driver [/x] fell over")
 
-    monkeypatch.setattr("gpututor.doctor.findings", look)
+    monkeypatch.setattr("gpututor.doctor.findings", diagnose)
     async with env.start() as pilot:
         await pilot.press("D", "3")
         await until_shown(pilot, "the check itself failed: RuntimeError('a driver [/x] fell over')")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpututor.app.main.external_editor import _IN_VS_CODE, EditorCommand, Place, _run_in_terminal, editor_command
+from gpututor.app.main.external_editor import _IN_VS_CODE, EditorCommand, Place, _call_in_terminal, editor_command
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.errors import UsageError
@@ -240,8 +240,8 @@ async def test_in_tmux_the_editor_gets_a_split_or_a_window(
     ("editor", "title", "advice"),
     [
         ("nowhere", "There is no program called nowhere", "let $EDITOR name another"),
-        ("code", "code ended with exit code 3: no display", "It was started by $EDITOR"),
-        ("broken", "broken cannot be started: Exec format error.", "Look at $EDITOR."),
+        ("code", "code ended with exit code 3: no display", "The command comes from $EDITOR"),
+        ("broken", "broken cannot be started: Exec format error.", "Check $EDITOR."),
         ("nano", "nano needs the terminal,", "and the app cannot hand this one over."),  # a pilot's app has none
     ],
 )
@@ -375,7 +375,7 @@ def test_sigterm_during_the_start_of_the_editor_ends_it(monkeypatch: pytest.Monk
     monkeypatch.setattr(subprocess, "Popen", told_meanwhile)
     handler = signal.signal(signal.SIGTERM, lambda *_: None)  # as the app's event loop has one
     try:
-        _run_in_terminal(("sleep", "5"))
+        _call_in_terminal(("sleep", "5"))
     finally:
         signal.signal(signal.SIGTERM, handler)
     assert started[0].returncode == -signal.SIGTERM

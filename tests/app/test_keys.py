@@ -101,7 +101,7 @@ async def test_an_invalid_key_is_reported_and_a_change_applies_at_once_and_back(
 def test_a_faulty_key_is_reported_with_its_line_and_ignored(lines: str, faulty: int, words: str) -> None:
     path = write(f'device = "cpu"\n\n[keys]\n{lines}\n')
     settings = SettingsFile()
-    settings.know_keys(key_faults)
+    settings.accept_keys(key_faults)
     (fault,) = settings.faults
     assert fault.startswith(f"{path}, line {faulty}: keys: ")
     assert words in fault

@@ -255,7 +255,7 @@ async def test_progress_looks_as_agreed(env: AppEnv, size: tuple[int, int]) -> N
         await until_shown(pilot, "1 of 4 exercises passed")
         await assert_golden(pilot, "progress")
         await pilot.press("tab")
-        await until_shown(pilot, "once tried, not passed yet")
+        await until_shown(pilot, "tried once, not passed yet")
         await assert_golden(pilot, "repeating")
 
 

@@ -61,7 +61,7 @@ async def test_waiting_for_a_device_that_another_grading_has_is_told(env: AppEnv
     env.client = Waits(holds=True)
     async with env.start() as pilot:
         await pilot.press("r")
-        await until_shown(pilot, "Waiting: another grading is on cuda:0")
+        await until_shown(pilot, "Waiting: another grading is using cuda:0")
 
 
 async def test_a_newer_run_takes_the_place_of_an_older_one(env: AppEnv) -> None:

@@ -145,21 +145,21 @@ def collections() -> Iterator[list[int]]:
 def test_a_full_collection_waits_for_a_long_pause(collections: list[int]) -> None:
     now = 0.0
     collector = GcScheduler(lambda: now)
-    collector.look()
+    collector.collect_if_idle()
     assert collections == []  # before the start everything is new
     collector.start()
     gc.set_threshold(0)
-    collector.input_came()
+    collector.note_input()
     waste = [[] for _ in range(5000)]  # type: ignore[var-annotated]
-    collector.look()
+    collector.collect_if_idle()
     assert collections == []  # a key came
     now += QUIET_S
-    collector.look()
-    collector.look()
+    collector.collect_if_idle()
+    collector.collect_if_idle()
     assert collections == [1]
     now += LONG_QUIET_S
-    collector.look()
-    collector.look()
+    collector.collect_if_idle()
+    collector.collect_if_idle()
     assert collections == [1, 2]
     assert waste
 

@@ -20,7 +20,7 @@ from textual.screen import ModalScreen
 from textual.theme import BUILTIN_THEMES
 
 from gpututor.app.commands import Pane
-from gpututor.app.themes import CONTRAST, OWN, TERMINAL, WITHOUT_COLOURS, offered, readable, without_colours
+from gpututor.app.themes import CONTRAST, OWN, TERMINAL, WITHOUT_COLORS, offered, readable, without_colors
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.settings import THEMES
@@ -188,7 +188,7 @@ async def test_without_colours_the_chosen_theme_is_kept(env: AppEnv, monkeypatch
     monkeypatch.setenv("NO_COLOR", "1")
     write(f'theme = "{TERMINAL.name}"\n')
     async with env.start() as pilot:
-        assert pilot.app.current_theme is WITHOUT_COLOURS
+        assert pilot.app.current_theme is WITHOUT_COLORS
         assert main_screen(pilot).learner.settings.now.theme == pilot.app.theme == TERMINAL.name
 
 
@@ -322,6 +322,6 @@ def test_light_becomes_reversed_or_dim(style: str, wanted: str) -> None:
 
 
 def plain(style: Style) -> Style:
-    made = without_colours.apply([Segment("x", style)], Color(0, 0, 0))[0].style
+    made = without_colors.apply([Segment("x", style)], Color(0, 0, 0))[0].style
     assert made is not None
     return made

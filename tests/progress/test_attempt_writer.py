@@ -287,7 +287,7 @@ def test_an_attempt_drained_elsewhere_is_reported_with_its_recording(
     store: ProgressStore, writer: AttemptWriter
 ) -> None:
     outcomes: Outcomes = []
-    with database.alone(spool_folder(store.path), 0.0):
+    with database.exclusive_lock(spool_folder(store.path), 0.0):
         writer.save(FinishedRun(report(), "x = 0", recorded(writer)), outcomes.append)
         spooled = spool_folder(store.path)
         elsewhere = store.path.parent / "elsewhere"

@@ -280,7 +280,7 @@ def test_without_patience_a_busy_database_is_refused_at_once(path: Path, store: 
         with pytest.raises(ProgressError, match="locked"):
             store.set_place("here")
         other.execute("ROLLBACK")
-    with database.alone(path, 0.0), pytest.raises(ProgressError, match="another program"):
+    with database.exclusive_lock(path, 0.0), pytest.raises(ProgressError, match="another program"):
         ProgressStore(path, patience=store.patience)
     ProgressStore(path, patience=store.patience).set_place("here")
     assert store.place() == "here"

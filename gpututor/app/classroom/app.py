@@ -97,7 +97,7 @@ def source_of(
 def run(
     folder: ClassFolder, rules: Path | None = None, course_folder: Path | None = None, *, with_names: bool = True
 ) -> int:
-    """Start the app and return the exit status. Raises `TutorError` for what keeps it from starting."""
+    """Start the app and return the exit status. Raises `TutorError` if it cannot start."""
     options = Options.read(folder)
     rules_for(folder, rules)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -192,7 +192,7 @@ class MarksTable(ScrollView, can_focus=True):
         text = f"{cell.text}{TO_LOOK_AT if cell.looks else ''}" if matches else "·"
         if matches and self._cell_width == _WIDE:
             text = f"{text:<11}{points_of(cell.mark)}"
-        style = base + self._style(_colour(cell) if matches else "muted")
+        style = base + self._style(_color(cell) if matches else "muted")
         if has_cursor:
             style += Style(reverse=True) if self.app.no_color else self._style("cursor")
         shown = set_cell_size(text, min(cell_len(text), self._cell_width - 1))
@@ -213,5 +213,5 @@ class MarksHeader(Widget, can_focus=False):
         return self._marks.head_line(self.rich_style) if self._marks.is_attached else Strip.blank(self.size.width)
 
 
-def _colour(cell: Cell) -> str:
+def _color(cell: Cell) -> str:
     return {"✓": "passed", "✗": "failed", "○": "open", "!": "open"}.get(cell.text[0], "muted")

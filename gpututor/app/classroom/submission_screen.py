@@ -195,14 +195,15 @@ class SubmissionScreen(BaseScreen[bool]):
     def is_busy(self) -> bool:
         """Return True during a grading of the attempt, and say so."""
         if self._doing:
-            self.say("It is being written." if self._doing == "take" else "It is being graded: Esc stops it.")
+            is_saving = self._doing == "take"
+            self.say("The new result is being saved." if is_saving else "A grading is running: Esc stops it.")
         return bool(self._doing)
 
     def action_device(self) -> None:
         """Show what the devices did; grade with a recording first if there is none."""
         key = self.attempt.key
         if key is None:
-            self.say("It was not graded, so there is nothing to record.")
+            self.say("This submission was not graded, so there is nothing to record.")
         elif not self.is_busy():
             in_thread(self._find_recording, self.attempt, key)
 
@@ -226,7 +227,7 @@ class SubmissionScreen(BaseScreen[bool]):
         elif self.is_current or not is_new:
             self._open(recording)
         else:
-            self.say("It is recorded: d shows it.")
+            self.say("The recording is ready: d shows it.")
 
     def _open(self, recording: Recording) -> None:
         from gpututor.app.screens.trace import DeviceScreen

@@ -80,7 +80,7 @@ class Editor(CodeArea):
         indent = len(self.document[row]) - len(self.document[row].lstrip())
         self._marked_line = row if marked else None
         self.move_cursor((row, indent))
-        # `center=True` would centre sideways too, and hide the start of the lines.
+        # `center=True` would center sideways too, and hide the start of the lines.
         # Forced: an editor that is not yet displayed does not know that it can scroll sideways.
         self.scroll_to(x=0, y=max(0, self.y_of(row) - self.size.height // 2), animate=False, force=True)
         self.redraw()
@@ -325,10 +325,10 @@ class Editor(CodeArea):
         if self._marked_line is not None:
             self._marked_line = None
             self.redraw()
-        self.look_at_brackets()
+        self.mark_brackets()
 
     def on_text_area_selection_changed(self) -> None:
-        self.look_at_brackets()
+        self.mark_brackets()
         if self.scroll_offset.x and self.selection.is_empty:
             self._show_line_start()
         if self.completions.is_open:

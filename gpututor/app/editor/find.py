@@ -258,7 +258,7 @@ class FindBar(Vertical):
             widget.set_class(nothing, "-nothing")
 
     @on(Input.Changed)
-    def _look(self, event: Input.Changed) -> None:
+    def _search_as_typed(self, event: Input.Changed) -> None:
         event.stop()
         if event.input is self._find:
             self._search()

@@ -146,7 +146,7 @@ class CodeArea(TextArea):
             id=id, soft_wrap=False, tab_behavior="indent", show_line_numbers=True, max_checkpoints=200, compact=True
         )
         self.match_cursor_bracket = False  # Textual's also counts brackets in strings
-        self._colours_on = False
+        self._colors_on = False
         self._seen_lines: list[str] = []
         self._spans: list[tuple[Span, ...]] = []
         self._brackets = Brackets()
@@ -158,9 +158,9 @@ class CodeArea(TextArea):
         self._costs: LineCosts | None = None
         self._costs_on = True
 
-    def turn_colours_on(self) -> None:
+    def turn_colors_on(self) -> None:
         """Draw colors from now on. They cost an import, so they come after the first paint."""
-        self._colours_on = True
+        self._colors_on = True
         self._seen_lines = []
         self.redraw()
 
@@ -240,7 +240,7 @@ class CodeArea(TextArea):
     def get_line(self, line_index: int) -> Text:
         line = Text(with_signs(self.document[line_index]), end="", no_wrap=True)
         self._update_marks()
-        if self._colours_on:
+        if self._colors_on:
             for start, end, kind in self._spans[line_index]:
                 line.stylize(self._part(kind), start, end)
         for match in _UNSEEN.finditer(self.document[line_index]):
@@ -308,8 +308,8 @@ class CodeArea(TextArea):
         if lines == self._seen_lines:
             return
         self._seen_lines = list(lines)
-        self._spans = python_spans(self._seen_lines) if self._colours_on else [()] * len(lines)
-        self._brackets = find_brackets(lines, self._spans) if self._colours_on else Brackets()
+        self._spans = python_spans(self._seen_lines) if self._colors_on else [()] * len(lines)
+        self._brackets = find_brackets(lines, self._spans) if self._colors_on else Brackets()
 
     def _unmatched(self, row: int) -> list[int]:
         """Return the columns of brackets without a partner, on the cursor's row only of closing ones."""
@@ -318,7 +318,7 @@ class CodeArea(TextArea):
             columns += [column for at, column in self._brackets.unclosed if at == row]
         return columns
 
-    def look_at_brackets(self) -> None:
+    def mark_brackets(self) -> None:
         """Mark the bracket under the cursor, else the bracket before it, and its partner."""
         self._update_marks()
         row, column = self.cursor_location

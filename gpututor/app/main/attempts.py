@@ -51,7 +51,7 @@ class AttemptController:
         self._host = host
         self._files = files
         self._passed: set[str] = set()
-        """Keys of exercises passed since the start, which the database may not have yet."""
+        """Keys of exercises passed in this session: the database may not have these passes yet."""
         self._last_view: tuple[int, RunView] | None = None
         """Id of an attempt and its recording, read ahead of time."""
         self._read: dict[int, Recording] = {}
@@ -248,7 +248,7 @@ class AttemptController:
         in_thread(self._read_costs, attempt)
 
     def text_changed(self) -> None:
-        """Mark the results if they are those of another text."""
+        """Mark the results if the text has changed since their run."""
         self._host.panes.results.compare_with(self._host.editor_text)
 
     # Costs at the editor's edge
@@ -326,7 +326,7 @@ class AttemptController:
             else:
                 view = await asyncio.to_thread(self._view_of, attempt)
             advice = "" if running else "\n\nr runs the checks again."
-            screen = self._device_screen(view, why_nothing(attempt) + advice)
+            screen = self._device_screen(view, why_no_trace(attempt) + advice)
         screen.tabs.number = tab
         self._host.push(screen, partial(self._leave_device, attempt))
 
@@ -460,7 +460,7 @@ class AttemptController:
             self._host.call_later(show, f"Written: {self._exports.name}/{path.name}{advice}")
 
 
-def why_nothing(attempt: Attempt) -> str:
+def why_no_trace(attempt: Attempt) -> str:
     if not attempt.report.loads_nowhere:
         return f"Attempt {attempt.number} has no trace: it is too old, did not use a device, or could not be recorded."
     failure = attempt.report.first_failure

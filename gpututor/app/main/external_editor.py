@@ -94,7 +94,7 @@ class ExternalEditor:
         """Give the terminal to the editor, and take it back when it ends."""
         try:
             with self._host.panes.app.suspend():
-                error = _run(command, _run_in_terminal)
+                error = _run(command, _call_in_terminal)
         except SuspendNotSupported:
             problem = f"{command.program} needs the terminal, and the app cannot hand this one over."
             advice = "Choose an editor with a window of its own, such as `code`."
@@ -108,7 +108,7 @@ class ExternalEditor:
             self._host.show_error(error)
 
     def _run_outside(self, command: EditorCommand) -> None:
-        error = _run(command, _run_without_terminal)
+        error = _run(command, _call_without_terminal)
         if error is not None:
             self._host.call_later(self._host.show_error, error)
 
@@ -122,22 +122,22 @@ def _run(command: EditorCommand, run: Runner) -> TutorError | None:
     try:
         ended = run(command.words)
     except OSError as error:
-        return UsageError(f"{program} cannot be started: {error.strerror or error}.", f"Look at {command.origin}.")
+        return UsageError(f"{program} cannot be started: {error.strerror or error}.", f"Check {command.origin}.")
     if ended.returncode == 0:
         return None
     message = (ended.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
     return UsageError(
         f"{program} ended with exit code {ended.returncode}{': ' if message else '.'}{message}",
-        f"It was started by {command.origin}, as\n{' '.join(command.words)}\n\nYour file is as it was left.",
+        f"The command comes from {command.origin}:\n{' '.join(command.words)}\n\nYour file is as it was left.",
     )
 
 
-def _run_without_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
+def _call_without_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
     null = subprocess.DEVNULL
     return subprocess.run(words, stdin=null, stdout=null, stderr=subprocess.PIPE, start_new_session=True, check=False)
 
 
-def _run_in_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
+def _call_in_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
     """Run a program that has the terminal. A signal that ends the app is passed on to the program."""
     received: list[int] = []
 

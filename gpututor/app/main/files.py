@@ -21,7 +21,7 @@ SAVE_AFTER_S = 0.5
 SAVE_AT_LATEST_S = 0.8
 """Seconds from the first edit until the file is written while keys come: a letter is on disk within a second."""
 ASK_AFTER_S = 1.0
-"""Seconds without a key before a question comes by itself, which the next letter would answer."""
+"""Seconds without a key before a question appears by itself: the next letter would answer it."""
 CHECKS_BEFORE_REPORT = 2
 """Number of failed checks before a report: other editors take a file away for a moment when they save."""
 CONFLICT = "The file changed on disk and in the editor"
@@ -118,7 +118,7 @@ class FileController:
     def _offer_draft(self) -> bool:
         """Show a draft that an earlier app left, and ask about it; return False if there is none."""
         assert self._file is not None
-        draft, text = self._file.abandoned_draft(), self._host.editor_text
+        draft, text = self._file.take_abandoned_draft(), self._host.editor_text
         if draft is None:
             return False
         self._host.panes.editor.replace_all(draft)
@@ -235,7 +235,7 @@ class FileController:
         self._unwritable = self._put_off = None
         self._reported = ""
         try:
-            self._look()
+            self._load_changes()
             if self._undecided is not None and not self._asking and not self.is_saved:
                 theirs, error = self._undecided
                 if leaving:
@@ -292,7 +292,7 @@ class FileController:
             self._try_to_open()
             return
         try:
-            self._look(unasked=True)
+            self._load_changes(unasked=True)
         except (TutorError, OSError) as error:
             self._failed_checks += 1
             if self._failed_checks >= CHECKS_BEFORE_REPORT:
@@ -303,13 +303,13 @@ class FileController:
         if now - self._last_edit_at >= SAVE_AFTER_S or now - self._first_edit_at >= SAVE_AT_LATEST_S:
             self.save()
 
-    def _look(self, *, unasked: bool = False) -> None:
+    def _load_changes(self, *, unasked: bool = False) -> None:
         """Load changes by other programs, or ask about a conflict. May raise.
 
         `unasked`: no command of the learner caused this, so no question appears while the learner types.
         """
         assert self._file is not None
-        change = self._file.look(self._host.editor_text)
+        change = self._file.detect_change(self._host.editor_text)
         if isinstance(change, Gone):
             self._failed_checks += 1
             if self._failed_checks >= CHECKS_BEFORE_REPORT and not self._is_gone:
@@ -326,7 +326,7 @@ class FileController:
                 self._host.status.show_news("Reloaded: another program changed the file.")
             case Conflict(theirs) if theirs != self._put_off:
                 if unasked and self._clock() - self._last_edit_at < ASK_AFTER_S:
-                    self._host.status.show_news("It also changed on disk. Stop typing to choose a version.")
+                    self._host.status.show_news("File changed on disk. Stop typing to choose a version.")
                     return
                 self._host.status.show_news("")
                 self._ask_about(theirs)

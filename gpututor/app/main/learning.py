@@ -26,7 +26,7 @@ class LearningController:
         """Number of open hints of each exercise in this session, which the database may not have yet."""
 
     def show_hints(self) -> None:
-        """Show the hints that were used; once more, and the next one."""
+        """Show the open hints. If they are shown already, or none is open, open the next one."""
         exercise, panes = self._host.exercise, self._host.panes
         used, hints = self._hints_used, exercise.hints
         if used < len(hints) and (used == 0 or panes.current is Pane.HINTS):
@@ -138,7 +138,7 @@ class LearningController:
         self._host.push(question, lambda answer: self._reset() if answer == "yes" else None)
 
     def _reset(self) -> None:
-        """Put the file back to the starter; earlier failures count no more."""
+        """Put the file back to the starter; earlier failures stop counting."""
         try:
             backup = self._host.learner.workspace.reset(self._host.exercise)
         except (TutorError, OSError) as error:

@@ -109,7 +109,7 @@ class Panes(Horizontal):
             focused = self.screen.focused
             if focused is not None and self.pane_of(focused) is not pane:
                 # At once: letters that come before the refresh are commands already, not text. And a pane that is
-                # hidden while it has the focus would give it to its neighbour, such as the editor.
+                # hidden while it has the focus would give it to its neighbor, such as the editor.
                 self.screen.set_focus(None)
             self._focused.clear()
             # Only after the refresh is a pane displayed that was hidden, and a hidden one cannot have the focus.

@@ -147,7 +147,7 @@ class RunController:
         self._host.panes.results.show_event(event)
         match event:
             case WaitingForDevice(device):
-                status.show_news(f"Waiting: another grading is on {device}")
+                status.show_news(f"Waiting: another grading is using {device}")
             case TimingProgressed(_, pairs, most_pairs):
                 status.show_news(f"Timing: pair {pairs} of at most {most_pairs}")
             case CheckFinished(verdict) if verdict.status.is_finding:
@@ -236,7 +236,7 @@ class RunController:
     # Automatic runs
 
     def file_loaded(self, *, again: bool = False) -> None:
-        """Note a text that another program wrote, or, unless `again`, a text that is not to run by itself."""
+        """Note the file's text. It may run by itself only if `again`: another program changed the open file."""
         if self.running and not self._is_for_open_exercise:
             self._host.status.show_run(f"{self._submitted_for.label} is still running. Esc stops it.")
         text = self._host.editor_text

@@ -144,7 +144,7 @@ class MainScreen(BaseScreen[None]):
         await asyncio.to_thread(_import_the_rest)
         await self.panes.add_editor()
         self.navigator.return_to(self._place)
-        self.panes.editor.turn_colours_on()
+        self.panes.editor.turn_colors_on()
         self.apply_settings()
         await self.panes.reader.start()
         # The pane gets the focus after the refresh; a key before that would lose it again.
@@ -177,7 +177,7 @@ class MainScreen(BaseScreen[None]):
         self.navigator.keep_place()
         if self.running:
             self.runs.gradings.stop()
-        self.panes.editor.read_only = True  # no file would have what is typed from now on
+        self.panes.editor.read_only = True  # text typed from now on would not be saved
         self.app.exit()
 
     # Services for controllers
@@ -222,7 +222,7 @@ class MainScreen(BaseScreen[None]):
         self.call_after_refresh(self.learning.celebrate, slug)
 
     def check_disk(self) -> None:
-        if self.learner.settings.look():
+        if self.learner.settings.reload():
             self.apply_settings()
         self.files.check_disk()
         self.runs.run_if_due()

@@ -114,9 +114,9 @@ class CompareScreen(BaseScreen[int | None]):
         view, others = self.left, self.others or ()
         position = f" ({self.other_number + 1} of {len(others)})" if len(others) > 1 else ""
         against = f" compared with {others[self.other_number].words}{position}" if others else ""
-        useless = [*view.useless, *(["other"] if len(others) < 2 else [])]
+        unavailable = [*view.unavailable_commands, *(["other"] if len(others) < 2 else [])]
         about = f"Attempt {view.attempt}{against} · {device_words(view.run.device)} · {view.case.words}"
-        self.tabs.label(view.title, about, bar("compare", *useless))
+        self.tabs.label(view.title, about, bar("compare", *unavailable))
 
     async def action_page(self, number: int) -> None:
         await self.tabs.turn_to(number)

@@ -44,7 +44,7 @@ _MARKS = {OK: "✓ ok", NOTE: "! note", WRONG: "✗ wrong"}
 
 
 class DevicesScreen(BaseModal["Inventory"]):
-    """Dismissed with the machine's devices, None until they are known; `look` yields diagnoses."""
+    """Dismissed with the machine's devices, None until they are known; `diagnose` yields diagnoses."""
 
     BINDINGS = screen_bindings("devices")
 
@@ -53,17 +53,17 @@ class DevicesScreen(BaseModal["Inventory"]):
         settings: SettingsFile,
         exercise: Exercise,
         inventory: Inventory | None,
-        look: Callable[[], Iterator[Diagnosis]],
+        diagnose: Callable[[], Iterator[Diagnosis]],
         changed: Callable[[], None],
     ) -> None:
         super().__init__()
         self._settings = settings
         self._exercise = exercise
         self._inventory = inventory
-        self._look = look
+        self._diagnose = diagnose
         self._changed = changed
-        self._looks = self._wrong = 0
-        self._looked = False
+        self._check_number = self._wrong = 0
+        self._has_checked = False
         self._devices = OptionRows(id="devices", markup=False, compact=True)
         self._plan = PlainText("", classes="plan")
         self._models = OptionRows(id="models", markup=False, compact=True)
@@ -98,8 +98,8 @@ class DevicesScreen(BaseModal["Inventory"]):
 
     def _draw_page(self, number: int) -> None:
         self._draw()
-        if number == 3 and not self._looks:
-            self.action_look_again()
+        if number == 3 and not self._check_number:
+            self.action_check_again()
 
     def _draw(self) -> None:
         chosen = self._settings.now
@@ -168,38 +168,38 @@ class DevicesScreen(BaseModal["Inventory"]):
         page = self._scrolls[self.pages.number - 1]
         page.scroll_relative(y=by * max(1, page.size.height - 1), animate=False)
 
-    def action_look_again(self) -> None:
+    def action_check_again(self) -> None:
         """Start a new check; ignore the rest of the previous check."""
-        self._looks += 1
-        self._wrong, self._looked = 0, False
+        self._check_number += 1
+        self._wrong, self._has_checked = 0, False
         self._diagnoses.remove_children(FindingRow)
         self._show_findings()
-        in_thread(self._find, self._looks)
+        in_thread(self._find, self._check_number)
 
-    def _find(self, looks: int) -> None:
+    def _find(self, check: int) -> None:
         from gpututor.hardware.inventory import load_inventory
 
         try:
-            for finding in self._look():
-                if looks != self._looks or not self.is_attached:
+            for finding in self._diagnose():
+                if check != self._check_number or not self.is_attached:
                     return
-                self.call_later(self._show_finding, finding, looks)
+                self.call_later(self._show_finding, finding, check)
         except Exception as error:
             write_log(error)
             broken = Diagnosis(WRONG, "gpututor", f"the check itself failed: {error!r}", f"The log is {log_file()}")
-            self.call_later(self._show_finding, broken, looks)
-        # The look has just refreshed the inventory, so this does not wait.
-        self.call_later(self._end_look, load_inventory(), looks)
+            self.call_later(self._show_finding, broken, check)
+        # The check has just refreshed the inventory, so this does not wait.
+        self.call_later(self._end_check, load_inventory(), check)
 
-    def _show_finding(self, finding: Diagnosis, looks: int) -> None:
-        if looks == self._looks:
+    def _show_finding(self, finding: Diagnosis, check: int) -> None:
+        if check == self._check_number:
             self._wrong += finding.state == WRONG
             self._diagnoses.mount(FindingRow(finding), before=self._end)
             self._show_findings()
 
-    def _end_look(self, inventory: Inventory, looks: int) -> None:
-        if looks == self._looks:
-            self._looked = True
+    def _end_check(self, inventory: Inventory, check: int) -> None:
+        if check == self._check_number:
+            self._has_checked = True
             self._inventory = inventory
             self._draw()
             self._show_findings()
@@ -209,7 +209,7 @@ class DevicesScreen(BaseModal["Inventory"]):
 
     def _show_findings(self) -> None:
         end = f"✗ {self._wrong} to fix." if self._wrong else "✓ Nothing is wrong."
-        self._end.update(end if self._looked else "… Looking. PyTorch takes some seconds.")
+        self._end.update(end if self._has_checked else "… Checking. PyTorch takes some seconds.")
 
 
 class FindingRow(Horizontal):

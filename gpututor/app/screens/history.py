@@ -80,7 +80,7 @@ class AttemptList(ScrollView, can_focus=True):
         self._request()
 
     def _request(self) -> None:
-        """Request the rows in sight, and the next one, with which the last of them is compared."""
+        """Request the visible rows, and the row below: the last visible row is compared with it."""
         first = max(0, self.scroll_offset.y - 1)
         in_sight = range(first, min(self._rows, first + max(self.size.height, 10) + 2))
         rows = tuple(row for row in in_sight if row not in self.known and row not in self._requested)
@@ -134,12 +134,12 @@ class AttemptList(ScrollView, can_focus=True):
         checks = f"{passed} of {len(report.verdicts)}" if report.verdicts and not report.loads_nowhere else ""
         time = duration(attempt.run_ns) if attempt.run_ns else ""
         memory = size(attempt.peak_bytes) if attempt.peak_bytes else ""
-        colour = "passed" if report.outcome is Outcome.PASSED else "failed"
+        color = "passed" if report.outcome is Outcome.PASSED else "failed"
         best = " best" if attempt.id == self._best else ""
         return [
             Segment(number, base),
             Segment(f"{moment(report.started_at, self._now()):<15.15} ", base + self._style("muted")),
-            Segment(f"{outcome_title(report):<21.21} ", base + self._style(colour)),
+            Segment(f"{outcome_title(report):<21.21} ", base + self._style(color)),
             Segment(f"{checks:>8} {time:>8} {memory:>9}", base),
             Segment(best, base + self._style("passed")),
         ]

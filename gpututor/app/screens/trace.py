@@ -35,7 +35,7 @@ class _Tab(NamedTuple):
     about: str
     """A sentence for the palette."""
     module: str
-    """Module of `trace_view`. Some of them import NumPy, so they are imported in a thread."""
+    """Module of `trace_view`, imported in a thread because some of these modules import NumPy."""
     widget: str
     """Function or class of the module that creates the widget."""
 
@@ -127,14 +127,14 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
             keys = bar("trace", *nothing, "run" * self._run_in_progress)
             self.tabs.label("", "", keys)
             return
-        useless = ["run", *view.useless, *self._useless]
+        unavailable = ["run", *view.unavailable_commands, *self._unavailable]
         has_hazards = any(line.hazards for line in view.run.lines)
         self.tabs.label(
-            view.title, case_words(view), bar("trace", *useless), [_TITLES.index("Hazards")] if has_hazards else []
+            view.title, case_words(view), bar("trace", *unavailable), [_TITLES.index("Hazards")] if has_hazards else []
         )
 
     @property
-    def _useless(self) -> list[str]:
+    def _unavailable(self) -> list[str]:
         """Commands that need tools, or that no other run is in progress."""
         if self._tools is None:
             return ["compare", "what_if", "export"]
@@ -168,7 +168,7 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
     def action_help(self) -> None:
         from gpututor.app.screens.help import tab_help
 
-        without = [*(["run"] if self._run_in_progress else []), *self._useless]
+        without = [*(["run"] if self._run_in_progress else []), *self._unavailable]
         self.app.push_screen(tab_help(_TITLES[self.tabs.number], self.tabs.keys, "trace", *without))
 
     def action_compare(self) -> None:

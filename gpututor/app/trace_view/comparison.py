@@ -71,7 +71,7 @@ def pair_of(left: RunView, other: OtherRun) -> Pair | None:
 
 
 def why_not(left: RunView, other: OtherRun, *, another: bool) -> str:
-    """Explain why `other` has no pair for `left`, and what to do; `another`: there is a third to choose."""
+    """Explain why `other` has no pair for `left`, and what to do; `another`: there are more attempts to choose from."""
     scenario = escape_control_chars(left.run.scenario)
     recorded = dict.fromkeys(run.scenario for run in other.view.recording.runs if run.calls)
     if any(run.scenario == left.run.scenario for run in other.view.recording.runs):
@@ -79,10 +79,10 @@ def why_not(left: RunView, other: OtherRun, *, another: bool) -> str:
     else:
         missing = f"{other.short.capitalize()} did not run in “{scenario}”."
     if recorded:
-        missing += f" What was recorded of it: {', '.join(f'“{escape_control_chars(name)}”' for name in recorded)}."
+        missing += f" Calls were recorded in {', '.join(f'“{escape_control_chars(name)}”' for name in recorded)}."
     ways = []
     if any(run.scenario in recorded for run in left.recording.runs):
-        ways.append("s shows a scenario that both may have.")
+        ways.append("s shows another scenario, which both may have.")
     if another:
         ways.append("a compares with another attempt.")
     ways.append("Run the checks again on the same devices to compare the last two runs.")
@@ -130,16 +130,16 @@ def _figures(pair: Pair, width: int) -> Iterator[Content]:
         yield Content("Their inputs differ in shape: each grading draws its own.").stylize("$text-warning")
     if not pair.differences:
         if not outcomes and not pair.other.is_baseline:
-            yield Content("The checks said the same of both.")
+            yield Content("Both have the same check results.")
         if len(left.cases) > 1:
             yield Content("c shows another call.").stylize(_PALE)
         return
     yield Content("")
     yield Content(f"{'this call':<{_NAME}}{ours:>{_FIGURE}}  {theirs:>{_FIGURE}}").stylize(_PALE)
     for row in pair.differences:
-        colour = {1: "$text-success", -1: "$text-warning"}.get(row.better, _PALE)
+        color = {1: "$text-success", -1: "$text-warning"}.get(row.better, _PALE)
         figures = f"{row.name:<{_NAME}}{row.left:>{_FIGURE}}  {row.right:>{_FIGURE}}  "
-        yield Content.assemble(figures, (row.words, colour))
+        yield Content.assemble(figures, (row.words, color))
     times = (left.run.elapsed_ns, right.run.elapsed_ns)
     if left.run.times and right.run.times and all(times) and len(left.cases) > 1:
         figures = f"{duration(times[0]):>{_FIGURE}}  {duration(times[1]):>{_FIGURE}}"
@@ -183,10 +183,10 @@ def _outcomes(pair: Pair, width: int) -> Iterator[Content]:
         yield Content(f"{ours:<{_STATUS}}{theirs:<{_STATUS}}checks that differ").stylize(_PALE)
     for key in different:
         _, sentence, scenario = key
-        colour = "$text-success" if mine.get(key) is Status.PASSED else "$text-warning"
+        color = "$text-success" if mine.get(key) is Status.PASSED else "$text-warning"
         words = f"{escape_control_chars(sentence)} ({escape_control_chars(scenario)})"
         first, *more = textwrap.wrap(words, max(20, width - 2 * _STATUS))
-        yield Content.assemble((_status(mine.get(key)), colour), _status(others.get(key)), first)
+        yield Content.assemble((_status(mine.get(key)), color), _status(others.get(key)), first)
         yield from (Content(f"{'':<{2 * _STATUS}}{line}") for line in more)
 
 

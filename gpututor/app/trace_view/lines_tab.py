@@ -120,8 +120,8 @@ class LinesTab(ListTab):
         head = Content(f"{number:>{_NUMBER - 2}}{mark} ")
         if cost is None:
             return Content.assemble(head, text).stylize(_PALE)
-        colour = "$text-error bold" if cost.hazards else "$text-warning bold" if is_most else ""
-        head = head.stylize(colour) if colour else head
+        color = "$text-error bold" if cost.hazards else "$text-warning bold" if is_most else ""
+        head = head.stylize(color) if color else head
         time = time_of(cost)
         cells = {
             "time": duration(time) if time else "",

@@ -29,7 +29,7 @@ _PALE = "$foreground-muted"
 _MUCH = 0.7
 """Share of the peak: a curve that never goes below it is not drawn from zero."""
 _NEAR_FULL = 0.5
-"""Share of the device's memory from which the curve is drawn on the scale of all of it."""
+"""Share of the device's memory: if the peak reaches it, the curve's scale ends at all of that memory."""
 
 
 class MemoryTab(Widget, can_focus=True):
@@ -134,7 +134,7 @@ class _Drawing:
         near = bool(capacity) and (curve.peak_bytes >= _NEAR_FULL * capacity or bool(curve.refused))
         self._top = max(capacity if near else 0, curve.peak_bytes)
         least = curve.least_bytes
-        # If little changes above much that stays, the learner looks for the changes.
+        # If most of the memory is held all the time, show only the part that changes.
         self._bottom = max(0, least - (self._top - least) // 4) if least > _MUCH * self._top else 0
 
     def head(self) -> list[Content]:

@@ -1,6 +1,6 @@
 """The model of the trace view: calls, figures and places of a recorded run.
 
-Reading a long trace takes longer than a key may take to act, so a thread loads it and makes this model.
+Reading a long trace would delay keys, so a thread reads it and makes this model.
 
 A tab is a widget with a method `show(view: RunView) -> None`. The screen may call it while `view.loaded` is still
 None, and calls it again once the traces have been read. A tab that wants the learner to see a line of the attempt's
@@ -118,7 +118,7 @@ class OtherRun:
 
     @property
     def is_best_or_before(self) -> bool:
-        """True for the best attempt and the one before, which the words say."""
+        """True for the best attempt and the previous attempt: their `words` say so."""
         return self.words != self.short and not self.is_baseline
 
 
@@ -182,14 +182,14 @@ class RunView:
 
     def next_run(self, by: int) -> RunView:
         """Return the view of the run `by` further on; the same view if there is only one run."""
-        return self.of_run(self.run_number + by) if "scenario" not in self.useless else self
+        return self.of_run(self.run_number + by) if "scenario" not in self.unavailable_commands else self
 
     def next_case(self, by: int) -> RunView:
         """Return the view of the case `by` further on; the same view if there is only one case."""
-        return self.of_case(self.case_number + by) if "case" not in self.useless else self
+        return self.of_case(self.case_number + by) if "case" not in self.unavailable_commands else self
 
     @property
-    def useless(self) -> list[str]:
+    def unavailable_commands(self) -> list[str]:
         """Commands that do nothing, because there is no other case or scenario."""
         choices = {"case": self.cases, "scenario": self.recording.runs}
         return [name for name, each in choices.items() if len(each) < 2]

@@ -158,7 +158,7 @@ def _by_case(view: RunView, run: RunRecording) -> Iterator[TimeBar]:
 
 
 _PALE = "$foreground-muted"
-_COLOURS = {"mine": "$primary", "baseline": "$secondary", "other": "$foreground 50%", "floor": "$success"}
+_COLORS = {"mine": "$primary", "baseline": "$secondary", "other": "$foreground 50%", "floor": "$success"}
 _TIME = 8
 _MOST_LABEL, _MOST_NOTE = 48, 30
 _SHARES = (
@@ -219,7 +219,7 @@ def _bar(time: TimeBar, top: int, columns: int) -> Content:
     if time.high_ns:
         low, high = (round(columns * value / top) for value in (time.low_ns, time.high_ns))
         filled = f"{'█' * low}{'▒' * max(high - low, 1)}"
-    return Content(filled.ljust(columns)).stylize(_COLOURS[time.role])
+    return Content(filled.ljust(columns)).stylize(_COLORS[time.role])
 
 
 def _shares(view: RunView, width: int) -> Iterator[Content]:
@@ -254,11 +254,11 @@ def device_shares(view: RunView) -> list[tuple[str, TimeShares]]:
 def stacked(label: str, shares: TimeShares, columns: int) -> Iterator[Content]:
     """Draw a bar of `columns` columns, and describe its parts below it."""
     times = (shares.computing, shares.copying, shares.waiting, shares.idle)
-    cells = [(glyph * taken, colour) for (glyph, _, colour), taken in zip(_SHARES, parts(times, columns), strict=True)]
+    cells = [(glyph * taken, color) for (glyph, _, color), taken in zip(_SHARES, parts(times, columns), strict=True)]
     yield Content.assemble(label, *cells)
     words: list[str | tuple[str, str]] = [" " * len(label)]
-    for (glyph, name, colour), time in zip(_SHARES, times, strict=True):
+    for (glyph, name, color), time in zip(_SHARES, times, strict=True):
         if time:
             part = time / max(shares.whole, 1)
-            words += [(f"{glyph} ", colour), f"{name} {share(part) if part >= 0.0005 else 'almost 0 %'}", "  "]
+            words += [(f"{glyph} ", color), f"{name} {share(part) if part >= 0.0005 else 'almost 0 %'}", "  "]
     yield Content.assemble(*words)

@@ -20,7 +20,7 @@ from gpututor.app.widgets.base import OptionRows, PlainText, marked
 from gpututor.fuzzy import marks
 from gpututor.progress.overview import ExerciseRow, FilteredRows, LessonRow, State, filter_rows, path_titles
 
-_COLOURS = {State.PASSED: "$text-success", State.STARTED: "$text-warning", State.TO_DO: "$foreground-muted"}
+_COLORS = {State.PASSED: "$text-success", State.STARTED: "$text-warning", State.TO_DO: "$foreground-muted"}
 _WIDE = 70
 """Least width at which rows show their minutes."""
 
@@ -128,8 +128,8 @@ class CourseList(OptionRows):
     def _lesson_line(self, lesson: LessonRow, *, in_words: bool) -> Content:
         count = _passed_words(lesson) if in_words else f"{lesson.passed}/{len(lesson.exercises)}"
         glyph = "✓ " if lesson.finished else ""
-        colour = "$text-success" if lesson.finished else "$foreground-muted"
-        return self._line((_name(lesson), "bold"), (glyph + count, colour))
+        color = "$text-success" if lesson.finished else "$foreground-muted"
+        return self._line((_name(lesson), "bold"), (glyph + count, color))
 
     def _exercise_line(self, row: ExerciseRow) -> Content:
         arrow = "▸" if row.key == self._current else " "
@@ -143,17 +143,17 @@ class CourseList(OptionRows):
             word = star  # the title is more useful, and the glyph means the same
         else:
             word = f"{star} {word}".strip()
-        line = self._line((name, ""), (word, _COLOURS[row.state]), glyph_colour=_COLOURS[row.state])
+        line = self._line((name, ""), (word, _COLORS[row.state]), glyph_color=_COLORS[row.state])
         spans = ((start + len(before), end + len(before)) for start, end in marks(self._words, row.name))
         return marked(line, spans, no_color=self.app.no_color)
 
-    def _line(self, left: tuple[str, str], right: tuple[str, str], glyph_colour: str = "") -> Content:
+    def _line(self, left: tuple[str, str], right: tuple[str, str], glyph_color: str = "") -> Content:
         """Return a line with `left`, cut to fit, and `right` at the right edge."""
         space = max(4, self._width - len(right[0]) - (1 if right[0] else 0))
         text = Content(left[0]).truncate(space, ellipsis=True, pad=True)
         line = text.stylize(left[1]) if left[1] else text
-        if glyph_colour:
-            line = line.stylize(glyph_colour, 2, 3)
+        if glyph_color:
+            line = line.stylize(glyph_color, 2, 3)
         return Content.assemble(line, " ", right) if right[0] else line
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:

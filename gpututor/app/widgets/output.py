@@ -54,7 +54,7 @@ def bounded(text: str, most_lines: int, most_characters: int) -> str:
 
 
 def output_blocks(report: Report) -> list[Widget]:
-    """Return widgets for below the checks: remarks, tracebacks and printed texts."""
+    """Return the widgets that follow the checks: remarks, tracebacks and printed texts."""
     blocks: list[Widget] = [PlainText(text, classes="reason") for text in remarks(report)]
     for heading, text in _outputs(report, most_lines=SHOWN_LINES):
         blocks.append(PlainText(heading, classes="heading"))

@@ -42,7 +42,7 @@ class ScenarioHeadings:
     def follow_scrolling(self) -> None:
         """Update `line` from now on, when it and the list are mounted."""
         for name in ("scroll_y", "virtual_size"):
-            self.line.watch(self._body, name, self._look_soon, init=False)
+            self.line.watch(self._body, name, self._update_soon, init=False)
 
     def begin(self, scenario: str, device: str) -> None:
         if scenario not in self._headings:
@@ -59,10 +59,10 @@ class ScenarioHeadings:
         self._headings.clear()
         self.line.update("")
 
-    def _look_soon(self) -> None:
-        self.line.call_after_refresh(self._look)
+    def _update_soon(self) -> None:
+        self.line.call_after_refresh(self._update)
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         top = self._body.scroll_offset.y
         if len(self._headings) < 2:
             return
@@ -299,14 +299,14 @@ class Results(Vertical, can_focus=True):
         self.call_after_refresh(self._show_start)
 
     def compare_with(self, text: str) -> None:
-        """Show if the learner's file, which has `text` now, differs from the text that ran."""
+        """Show a notice if the learner's file, now `text`, differs from the text that ran."""
         stale = self.report is not None and text != self._source
         if stale != self._is_stale:
             self._is_stale = stale
             self._show_notice()
 
     def _show_notice(self) -> None:
-        # The news of an older run say that the file is another one.
+        # The news of an older run already names the attempt: a note on changes would add nothing.
         stale = self._is_stale and not self._is_older
         words = " ".join(filter(None, [self._news, CHANGED if stale else ""]))
         self._notice.set_class(stale or self._is_older, "-older")

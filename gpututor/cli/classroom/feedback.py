@@ -39,7 +39,7 @@ from gpututor.files import sweep_parts
 from gpututor.grading.report_text import count
 from gpututor.processes import is_alive
 from gpututor.text import escape_control_chars
-from gpututor.translation import catalogue, languages
+from gpututor.translation import catalog, languages
 
 MOST_HINTS = 100
 
@@ -75,7 +75,7 @@ def main(arguments: argparse.Namespace) -> int:
     hints = _hints_of(gradebook, arguments.hints, notices)
     lines = SubmittedLines(folder, gradebook.without_names)
     boards = leaderboards(gradebook)
-    say = catalogue(arguments.language or gradebook.rules.language, Path(gradebook.class_.course))
+    say = catalog(arguments.language or gradebook.rules.language, Path(gradebook.class_.course))
     reports = [
         Feedback(marks.student, feedback(gradebook, marks, lines, hints, boards, say), say.language)
         for marks in gradebook.students

@@ -11,7 +11,7 @@ finished grading is saved at once. After Ctrl-C, a crash, a full disk or a power
   schema_version  1
   out, students, handed_in, refused, unmatched
   gradings        number of different gradings; equal texts are graded once
-  already, done   gradings from earlier runs, and from this one; outcomes counts the latter by outcome
+  already, done   gradings from earlier runs, and from this one; outcomes counts those of this run
   not_graded      failed gradings: [{exercise, submission, attempts, why}]
   retried, seconds, per_s, stopped
 
@@ -94,11 +94,11 @@ class GradingOutput:
 
     def print_plan(self, plan: GradingPlan) -> None:
         if plan.grader_changed and (plan.anew or plan.already):
-            anew = f"{count(plan.anew, 'grading')} {'is' if plan.anew == 1 else 'are'} made anew"
-            result = anew if plan.anew else "the journal already has the gradings of this version"
+            repeated = f"{count(plan.anew, 'grading')} must be repeated"
+            result = repeated if plan.anew else "the journal already has the gradings of this version"
             self._print(f"gpututor itself has changed since the last run ({plan.grader_changed}): {result}.")
         if plan.changed:
-            again = ", so gradings are made again" if plan.jobs else "; the journal already has these gradings"
+            again = ", so gradings are repeated" if plan.jobs else "; the journal already has these gradings"
             self._print(f"Changed since the last run{again}: {plan.changed}.")
         already = f"; {plan.already} are graded already" if plan.already else ""
         if plan.jobs:
@@ -269,9 +269,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--judges", type=whole_number(1, MOST_JUDGES), metavar="N", help=judges_help)
     secret_help = "the class secret of another machine, for the same inputs as there"
     parser.add_argument("--secret", metavar="FILE", type=Path, help=secret_help)
-    parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, kept as OUT/classroom.toml")
+    parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, saved as OUT/classroom.toml")
     columns = "id, name, email, section, extension (hours), pseudonym"
-    roster_help = f"the class's roster, kept as OUT/roster.csv: {columns}"
+    roster_help = f"the class's roster, saved as OUT/roster.csv: {columns}"
     parser.add_argument("--roster", metavar="CSV", type=Path, help=roster_help)
     parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
 

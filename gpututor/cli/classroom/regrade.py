@@ -98,7 +98,7 @@ def _grade(request: GradeRequest, isolation: str) -> Report:
     try:
         for event in client.grade(request):
             if isinstance(event, WaitingForDevice):
-                print(f"  waiting: another grading is on {event.device}", file=sys.stderr)
+                print(f"  waiting: another grading is using {event.device}", file=sys.stderr)
             elif isinstance(event, GradingFinished):
                 return event.report
     finally:

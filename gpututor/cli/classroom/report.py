@@ -28,7 +28,7 @@ once, like submissions, and OUT/journal keeps the results.
                   standing is "final", "open", "refused", "not graded" or "not handed in"
                   by_hand is null or {points, by, at, why, computed (the mark, or why there is none)}
   misconceptions  [{exercise, wrong: [{file, sentence}], students}], with --misconceptions only; wrong is empty for
-                  failures like none of the wrong solutions
+                  failures that resemble no wrong solution
   unmatched       [{source, why, students}]
   notices         [{title, advice}]: broken files of the journal, rules without effect, and the like
 """

@@ -21,7 +21,7 @@ from typing import Literal, Protocol
 from gpututor.errors import GradingError
 from gpututor.judge.channel import Channel, DeadlinePassed
 from gpututor.judge.isolation import Isolation
-from gpututor.processes import descendants, is_alive, read_of_kernel, resume, stop_tree, tree
+from gpututor.processes import descendants, is_alive, read_proc, resume, stop_tree, tree
 from gpututor.protocol.frames import Bounds, FrameError
 from gpututor.protocol.messages import PROCESSES, SCRATCH_BYTES, SCRATCH_FILES, THREADS, resident_limit_bytes
 
@@ -100,7 +100,7 @@ def measure_usage(root: int) -> ResourceUsage:
     resident_kib = processes = threads = 0
     for pid in tree(root, MAX_LOOKED_AT):
         with contextlib.suppress(OSError):  # the process has ended
-            fields = dict(_FIELD.findall(read_of_kernel(f"/proc/{pid}/status")))
+            fields = dict(_FIELD.findall(read_proc(f"/proc/{pid}/status")))
             resident_kib += int(fields.get(b"RssAnon", 0)) + int(fields.get(b"RssShmem", 0))
             processes += 1
             threads += int(fields.get(b"Threads", 1))
@@ -112,7 +112,7 @@ def proportional_bytes(root: int) -> int:
     total_kib = 0
     for pid in tree(root, MAX_LOOKED_AT):
         try:
-            text = read_of_kernel(f"/proc/{pid}/smaps_rollup")
+            text = read_proc(f"/proc/{pid}/smaps_rollup")
         except PermissionError:
             return sys.maxsize
         except OSError:

@@ -221,7 +221,7 @@ def test_changes_are_announced_with_the_gradings_that_they_need(tmp_path: Path) 
         stream = io.StringIO()
         GradingOutput(stream, "").print_plan(replace(plan, jobs=jobs, changed="files of lesson/one"))
         said.append(stream.getvalue().splitlines()[0])
-    assert "so gradings are made again: files of lesson/one" in said[0]
+    assert "so gradings are repeated: files of lesson/one" in said[0]
     assert "the journal already has these gradings: files of lesson/one" in said[1]
     plan = replace(plan_of(tmp_path, 1)[0], grader_changed="0.1.0 aa → 0.1.0 bb")
 
@@ -231,8 +231,8 @@ def test_changes_are_announced_with_the_gradings_that_they_need(tmp_path: Path) 
         return stream.getvalue().splitlines()[0]
 
     start = "gpututor itself has changed since the last run (0.1.0 aa → 0.1.0 bb): "
-    assert notice(anew=60) == f"{start}60 gradings are made anew."
-    assert notice(anew=1) == f"{start}1 grading is made anew."
+    assert notice(anew=60) == f"{start}60 gradings must be repeated."
+    assert notice(anew=1) == f"{start}1 grading must be repeated."
     assert notice(jobs=[], already=3) == f"{start}the journal already has the gradings of this version."
     assert notice(already=0).startswith("1 grading to do"), "nothing was graded before"
 

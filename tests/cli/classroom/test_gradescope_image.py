@@ -17,7 +17,7 @@ from gpututor.classroom.rules import Rules
 from gpututor.cli.main import main
 from gpututor.errors import GradingError, UsageError
 from gpututor.hardware.inventory import torch_version
-from gpututor.translation import catalogue
+from gpututor.translation import catalog
 from tests.support.tiny_course import RIGHT, WRONG, write_course, write_files
 
 RULES = """\
@@ -166,7 +166,7 @@ def test_attempts_are_limited_and_slip_days_are_left_to_the_gradebook(
 
     two_days_late = grade("2026-03-03T10:00:00-08:00", [FAILED, previous(1, 0.4), LATER])
     assert two_days_late["score"] == 1.0
-    say = catalogue("de")
+    say = catalog("de")
     for sentence in ("Attempt 2 of at most 2.", "These points are right if you still have 2 slip days."):
         assert say(sentence) in two_days_late["output"]
     five_days_late = grade("2026-03-06T10:00:00-08:00", [])
@@ -185,7 +185,7 @@ def test_attempts_are_limited_and_slip_days_are_left_to_the_gradebook(
 
 
 def test_after_the_limit_the_best_or_the_last_attempt_counts(tmp_path: Path) -> None:
-    path, say = tmp_path / "submission_metadata.json", catalogue("en")
+    path, say = tmp_path / "submission_metadata.json", catalog("en")
     attempts = [previous(1, 3, ["best"]), previous(2, 1), previous(3, 2), previous(4, 3, ["shown again"])]
     path.write_text(json.dumps({"previous_submissions": attempts}))
     metadata = read_metadata(path)

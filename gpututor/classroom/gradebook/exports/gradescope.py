@@ -29,7 +29,7 @@ from gpututor.errors import UsageError
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
-from gpututor.translation import Catalogue, catalogue
+from gpututor.translation import Catalog, catalog
 
 _FILE_NAME = "results.json"
 
@@ -63,7 +63,7 @@ def results_of(
     """
     tests: list[dict[str, Any]] = []
     leaderboard: list[dict[str, Any]] = []
-    say = catalogue(gradebook.rules.language, Path(gradebook.class_.course))
+    say = catalog(gradebook.rules.language, Path(gradebook.class_.course))
     words = list(filter(None, map(say, [slip_days_for_student(gradebook, marks)] if notes is None else notes)))
     for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True):
         view = translated(student_view(mark, exercise, gradebook.rules), say)
@@ -107,7 +107,7 @@ def _tests(
     view: StudentView,
     rules: Rules,
     lines: SubmittedLines | None,
-    say: Catalogue,
+    say: Catalog,
 ) -> Iterator[dict[str, Any]]:
     title = exercise.numbered_title
     counted = mark.counted
@@ -138,7 +138,7 @@ def _tests(
         yield test
 
 
-def _words(check: ShownCheck, sha256: str, submitted: SubmittedLines | None, say: Catalogue) -> str:
+def _words(check: ShownCheck, sha256: str, submitted: SubmittedLines | None, say: Catalog) -> str:
     parts = ["\n".join([f"{check.word}: {check.sentence}", *check.measured])]
     for finding in check.findings:
         line = finding.line
