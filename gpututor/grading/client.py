@@ -23,7 +23,7 @@ CANCEL_GRACE_S = 0.5
 IsolationName = Literal["process", "bubblewrap"]
 WorkersName = Literal["spare", "fork server"]
 QUICKEST: WorkersName = "fork server" if sys.platform == "linux" else "spare"
-"""The best choice for several gradings: PyTorch is imported once, and another worker is ready in milliseconds."""
+"""The best choice for several gradings. A fork server imports PyTorch once, then starts workers in milliseconds."""
 
 
 class GradingService(Protocol):

@@ -15,12 +15,12 @@ from gpututor.processes import children, hide_environment, hide_from_others, kil
 from gpututor.protocol.frames import read_frame, write_frame
 
 SILENCE_S = 300.0
-"""Seconds without an answer while a judge works by itself: it imports PyTorch, or a check computes."""
+"""Seconds without an answer while no worker keeps the judge waiting: it imports PyTorch, or a check computes."""
 SLACK_S = 60.0
-"""Seconds without an answer beyond the time for which it waits for a worker."""
+"""Further seconds without an answer, after the time for which the judge waits for a worker."""
 ENDS_WITHIN_S = 5.0
 ENDED_WITHIN_S = 0.5
-"""Seconds until a judge that closed its answers must have ended with a status."""
+"""Seconds in which a judge must end after it closed its answers."""
 INHERITED = (
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "TZ", "GPUTUTOR_HOME", "LD_LIBRARY_PATH", "SYSTEMROOT",
 )  # fmt: skip
@@ -52,7 +52,7 @@ class JudgeProcess:
 
     @property
     def has_ended_itself(self) -> bool:
-        """True if it ended, and not by a signal."""
+        """True if the judge ended without a signal."""
         return self._keeper.returncode is not None and self._keeper.returncode >= 0
 
     def write(self, header: dict[str, object]) -> None:
@@ -111,7 +111,7 @@ class JudgeProcess:
 
     @contextlib.contextmanager
     def _ended_after(self, allowed_s: float) -> Iterator[None]:
-        """End the judge if the block takes longer. Time in which this process itself is stopped hardly counts."""
+        """End the judge if the block takes longer. Time during which this process is suspended hardly counts."""
         over = threading.Event()
 
         def watch() -> None:

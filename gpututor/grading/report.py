@@ -84,8 +84,8 @@ class RunSummary:
     own_gpu: str = ""
     """The exercise's own GPU model if the run was on another model of the virtual GPU; else empty."""
     placement: Placement = ""
-    """Evidence of where tensors lived: the trace in the worker, with the driver's own figures to
-    support it, or only the worker's answers; empty if nothing ran."""
+    """Evidence of where tensors lived: the virtual GPU's trace (traced), the driver's memory figures (corroborated), or
+    only the worker's answers (self-reported); empty if nothing ran."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 a line of JSON:
 
 - `checks`: for each its name, `of_values` (it reads results only), `tolerant`, and its `baselines`;
-- `weak`: a sentence for each wrong result that a check of values accepts, or nearly;
+- `weak`: a sentence for each wrong result that a check of values accepts, or almost accepts;
 - `untried`: the checks of values for which no wrong result could be tried;
 - `unsteady`: the cases for which `draw` gives other inputs each time, though the seed is the same;
 - `fixed`: the cases for which `draw` gives the same inputs for different seeds;
@@ -64,7 +64,7 @@ def audit_exercise(folder: Path) -> dict[str, Any]:
         twice = [[draw_inputs(code, folder, SEEDS[0] + case, case) for _ in range(2)] for case in cases]
         report["unsteady"] = [case for case, (first, second) in enumerate(twice) if not _are_equal(first, second)]
         report["fixed"] = _fixed_cases(code, folder, exercise.cases)
-        # Names that the manifest allows and no right file needs.
+        # Names that the manifest allows, but that no right file needs.
         right = [exercise.solution, *(exercise.file(f"right/{path.name}") for path in exercise.right_solutions)]
         used = frozenset[str]().union(*map(names_of, right))
         report["unused"] = [name for name in exercise.allowed_names if name not in used]
@@ -136,7 +136,7 @@ def run_examples(file: Path, gpus: int) -> list[dict[str, Any]]:
                 with contextlib.redirect_stdout(printed):
                     exec(code, namespace)
             except Exception as raised:
-                # Further lines of a CUDA error are about tools.
+                # Further lines of a CUDA error are about debugging tools.
                 words = f"{type(raised).__name__}: {raised}".splitlines()[0]
                 error = {"line": _line_of(raised, name) or line + 1, "words": words}
             result = {"line": line + 1, "printed": printed.getvalue(), "expected": example["printed"], "error": error}
