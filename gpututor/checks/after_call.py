@@ -83,7 +83,7 @@ def _expand_patterns(wanted: dict[str, Any], state: dict[str, Any]) -> Iterator[
 
 
 def _wrong(path: str, right: Any, state: dict[str, Any], own: OwnDtype) -> tuple[str, str, str] | None:
-    """Return descriptions of the expected and the actual value, and a cause; None if the two agree."""
+    """Return the expected value, the actual value and a cause in words; None if the values agree."""
     got, argument = state.get(path), path.partition(".")[0]
     siblings = [known for known in state if known.partition(".")[0] == argument]
     if isinstance(right, torch.Tensor) and isinstance(got, torch.Tensor):

@@ -16,7 +16,7 @@ _NAMED_AT_RUN_TIME = (
     *("getattr", "eval", "exec", "__import__", "globals", "locals", "vars"),
     *("importlib.import_module", "operator.attrgetter", "operator.methodcaller", "sys.modules"),
 )
-"""Functions and modules that reach names which no syntax tree contains."""
+"""Functions and modules that reach names by computed texts, which no syntax tree contains."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _instead(rule: Rule, fitting: list[Use], nearest: list[Use]) -> str:
     if fitting:
         return f"only at line {fitting[0].line}, which never runs"
     if nearest:
-        what = "without that" if rule.keywords else "in no loop"
+        what = "without these keywords" if rule.keywords else "in no loop"
         return f"{rule.name} {what}, at line {nearest[0].line}"
     return {"call": "no such call", "with": "no such block", "import": "no such import"}.get(rule.kind, "none")
 

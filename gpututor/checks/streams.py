@@ -18,7 +18,7 @@ WHY = "A device can copy and compute at the same time: a copy during a kernel co
 WHY_RACES = "Streams run at the same time. Without an order the result is right on one machine and wrong on the next."
 ADVICE = (
     "A copy runs during a kernel only if nothing makes it wait: check that its memory is pinned, which stream it is on,"
-    " and what you launch meanwhile."
+    " and what you launch in the meantime."
 )
 LANES_ADVICE = "Put independent work on separate streams, and wait at the end."
 _WORDS = {"to_device": "host-to-device copies", "to_host": "device-to-host copies", "between": "copies between devices"}

@@ -51,7 +51,7 @@ class Nonsense:
 
     @property
     def weak(self) -> bool:
-        """True if it would be accepted, or nearly."""
+        """True if a check accepts it, or almost accepts it."""
         return self.times is not None and self.times < self.least
 
     @property

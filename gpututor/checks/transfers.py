@@ -54,7 +54,7 @@ def _uses(source: str) -> list[Use]:
 
 
 def _cause(name: str, line: int | None, uses: Sequence[Use]) -> str:
-    """Return the likely call that the line contains, else describe the operator."""
+    """Return the call in this line that probably caused the wait; if there is none, describe the operator."""
     here = {use.names[0].rpartition(".")[2]: use for use in uses if use.line == line and use.kind == "call"}
     for likely in _LIKELY.get(name, ()):
         if likely in here:
@@ -96,7 +96,7 @@ def transfers(
 ) -> Check:
     """Check the copies in each call, by direction, as a count and in bytes: exactly, as (low, high), or by a function.
 
-    The host does not wait for an asynchronous copy: of pinned memory, with `non_blocking=True`.
+    An asynchronous copy, from or to pinned memory with `non_blocking=True`, does not make the host wait.
     """
     rules = [
         (_wrong_count, TO_DEVICE, to_device),

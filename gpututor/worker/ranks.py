@@ -34,7 +34,7 @@ from gpututor.worker.submission import GivenFailed, SubmissionFailed
 def begin_rank(
     number: int, count: int, connection: socket.socket, stack_pipe: int, serve: Callable[[BinaryIO], int]
 ) -> NoReturn:
-    """Serve as rank `number` of `count` after a fork, until the worker closes. SIGUSR1 writes the stack to `stack_pipe`."""
+    """Serve as rank `number` of `count` after a fork. SIGUSR1 writes the stack to `stack_pipe`."""
 
     def run() -> int:
         die_with_parent()

@@ -35,8 +35,8 @@ def test_identity_rejects_copies_and_views() -> None:
     check = identity({"output": "x"})
 
     assert check.find(call_with(X, X)) is None
-    assert "another tensor than 'x'" in failure(check, call_with(X.clone(), X)).got
-    assert "another tensor than 'x'" in failure(check, call_with(X.view(3, 2), X)).got
+    assert "a tensor other than 'x'" in failure(check, call_with(X.clone(), X)).got
+    assert "a tensor other than 'x'" in failure(check, call_with(X.view(3, 2), X)).got
     assert "the very tensor" in failure(identity(different={"output": "x"}), call_with(X, X)).got
 
 
