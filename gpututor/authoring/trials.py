@@ -242,7 +242,7 @@ def examined_problems(exercise: Exercise, examined: Examined) -> Iterator[Proble
     checks, given = exercise.folder / "checks.py", exercise.folder / "given.py"
     for sentence in examined.weak:
         advice = "Draw inputs that differ more, or allow less: times= and inside= of parity()."
-        yield Problem(checks, f"a wrong result would be accepted, or nearly. {sentence}", advice)
+        yield Problem(checks, f"a wrong result is accepted, or almost accepted. {sentence}", advice)
     for name in examined.untried:
         problem = f"{name}: every wrong result that was tried is the right one"
         yield Problem(checks, problem, "Draw inputs whose result is not zeros, ones or an input unchanged.")
@@ -393,7 +393,7 @@ def _baseline(exercise: Exercise, name: str, of_values: frozenset[str], report: 
 def _constants(exercise: Exercise, report: Report) -> Iterator[Problem]:
     if report.outcome not in _REJECTED:
         advice = "Add a check of the values, and let each call of a grading expect different values."
-        problem = "a function that returns None, True, 0, 1.0, 'cuda:0', [] and so on is not refused"
+        problem = "a function that returns None, True, 0, 1.0, 'cuda:0', [] and so on is not rejected"
         yield Problem(exercise.folder / "checks.py", problem, advice, details=describe_failure(report))
 
 
@@ -401,7 +401,7 @@ def _spoiled(exercise: Exercise, how: str, of_values: frozenset[str], report: Re
     by_value = any(verdict.check in of_values for verdict in report.verdicts if verdict.status.is_failure)
     if report.outcome not in _REJECTED or not (by_value or report.outcome is Outcome.ERROR):
         values = how if how == "flipped" else f"all {how}"
-        problem = f"the solution's results, {values}, are not refused for their values"
+        problem = f"no check of values rejects the solution's results when they are {values}"
         advice = "Let a check of values cover every part of the result, and draw inputs that differ in every element."
         yield Problem(exercise.folder / "checks.py", problem, advice, details=describe_failure(report))
 

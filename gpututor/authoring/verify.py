@@ -139,7 +139,7 @@ class Targets:
     lessons: tuple[Lesson, ...]
     exercises: tuple[Exercise, ...]
     problems: tuple[CourseError, ...]
-    """Problems of these that loading the course found."""
+    """Problems in these lessons and exercises, found when the course was loaded."""
     note: str = ""
     """Text after the names of exercises, such as the values of their variants."""
 
@@ -180,7 +180,7 @@ def _find_folder(course_folder: Path, word: str) -> tuple[Path, Path]:
 
 
 def _kind(folder: Path) -> str:
-    """Return `exercise` or `lesson`, by the manifest; any folder next to exercises counts as one."""
+    """Return `exercise` or `lesson`, by the manifest; any other folder in a lesson counts as an exercise."""
     for name, kind in _MANIFESTS.items():
         if (folder / name).is_file():
             return kind

@@ -55,7 +55,7 @@ def grade_submission(root: Path, notify: Callable[[str], None]) -> Path:
     metadata = read_metadata(root / "submission_metadata.json")
     course = load_course(source / COURSE)
     rules = read_rules(source / RULES, settings.course) if (source / RULES).exists() else Rules()
-    # Gradescope shows this assignment alone. Slip days are therefore all taken as unspent.
+    # Gradescope shows only this assignment, so all slip days count as unspent.
     rules = _with_dates(replace(rules, assigned=settings.exercises, drop_lowest=0), metadata.due)
     say = catalogue(rules.language, course.folder)
     limit = rules.max_attempts_for(rules.assigned[0])  # the same for all of them

@@ -62,7 +62,7 @@ class GradingPlan:
     grader_changed: str = ""
     """The change of gpututor itself since the last run: `0.1.0 1a2b3c4d5e6f → 0.1.0 9f8e7d6c5b4a`, or empty."""
     anew: int = 0
-    """Gradings to do that the last run's options had a report for."""
+    """Number of gradings to repeat: with the last run's options, the journal has their reports."""
     working: frozenset[str] = frozenset()
 
 

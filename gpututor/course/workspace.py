@@ -196,8 +196,8 @@ def _workspaces_here() -> list[Workspace]:
 def check_not_missing(course: Course) -> None:
     """Raise `WorkspaceError` if the learner's folder is missing, or if the file with its path cannot be read.
 
-    It may have been moved, or its disk is not mounted. Nothing replaces it: an empty folder, or an older one, would
-    look as if the work were lost.
+    The folder may have been moved, or its disk is not mounted. It is not replaced: an empty or older folder would look
+    as if the work were lost.
     """
     folder = _remembered(course.place)
     if folder is not None and _workspace_in(folder) is None:

@@ -72,7 +72,7 @@ def probe_node(
     marker: str,
     check_bubblewrap: Callable[[], object] = working_in_bubblewrap,
 ) -> str:
-    """Return why this machine cannot grade jobs like `job` with correct keys; empty if it can.
+    """Return the reason why this machine cannot grade jobs like `job` with correct keys; empty if it can.
 
     `exercises`: versions by folder. `marker`: a file that only the journal of this run has.
     """

@@ -74,7 +74,7 @@ class Kind(StrEnum):
     FOLDER = "folder"
     """A folder that is not opened."""
     PLACE = "place"
-    """A folder or a zip that may be empty, for its name alone. Others need not have an entry."""
+    """The folder or zip itself: an empty folder or zip has no other entry."""
     NOISE = "noise"
     """Leftovers of tools; neither read nor opened."""
 
@@ -194,7 +194,7 @@ class _Member:
 
     @property
     def noise(self) -> tuple[str, ...] | None:
-        """Path of the outermost folder or file that is noise."""
+        """Path of the outermost folder or file that a tool left behind."""
         for number, part in enumerate(self.names, 1):
             if is_noise(part, folder=self.is_folder or number < len(self.names)):
                 return (*self.zip_parts, *self.names[:number])
