@@ -222,7 +222,7 @@ def _is_waited_for(end: int, call: Call, source: str) -> bool:
         return bool(waits)
     work = [event for event in call.trace if event.kind in WORK]
     last = max((event.launched for event in work if event.end == end), default=math.inf)
-    # Work of other devices that was launched later but has ended belongs to what is measured.
+    # Work of other devices that was launched later, but ended before `end`, belongs to the measured work.
     further = [event.launched for event in work if event.launched > last and event.end > end]
     following = min(further, default=math.inf)
     return any(launched < following for launched in waits)

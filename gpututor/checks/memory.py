@@ -169,7 +169,7 @@ def _highest(call: Call, device: str) -> Event | None:
 
 
 def _lines_of_remaining(call: Call, device: str, growth: int) -> list[int]:
-    """Return the lines whose allocations were not freed and have this size; else the line with the largest amount."""
+    """Return the lines whose remaining allocations have this size; without any, the line with the largest amount."""
     allocated: defaultdict[int, list[Event]] = defaultdict(list)
     for event in call.trace:
         if event.device != device:

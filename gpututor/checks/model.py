@@ -273,7 +273,7 @@ class Run:
 
     def which(self, call: Call) -> str:
         """Describe a call or its repeat, to be appended to a sentence: ` (call 2 of 3, with x of shape (7, 1))`."""
-        # A check may give another check a run with changed calls, whose repeats are not changed.
+        # A check may pass another check a run with replaced calls, but with the original repeats.
         for position, (own, repeats) in enumerate(zip(self.calls, self.repetitions, strict=True)):
             if any(call is other for other in (own, *repeats)):
                 return describe_call(position, len(self.calls), call.drawn)

@@ -53,9 +53,10 @@ class Rule:
 
 
 def called(name: str, **keywords: Any) -> Rule:
-    """Match a call of any function or method of that name (a dotted name: as imported) with these keywords.
+    """Match a call of any function or method with this name and these keywords.
 
-    A keyword's value is a constant, or `...` for anything that is not one, such as a variable.
+    A dotted name, such as `torch.tensor`, is matched with imports resolved. A keyword's value is a constant, or `...`
+    for a value that is no constant, such as a variable.
     """
     return Rule("call", name, keywords)
 
@@ -91,14 +92,14 @@ def source(
 ) -> Check:
     """Check that the file uses nothing in `forbid`, not even in dead code, and all of `require` in code that can run.
 
-    `item` stands for `called("item")`: a call of any attribute or function of that name; `torch.tensor` is the dotted
-    call, under any name that the file imports it by. Raises `CourseError` for anything that is not a rule.
+    A name such as `item` or `torch.tensor` is short for `called("item")` or `called("torch.tensor")`. Raises
+    `CourseError` for anything that is not a rule.
     """
     forbidden, required = _rules(forbid, name), _rules(require, name)
 
     def sentence(_: Machine) -> str:
         words = [f"uses {', '.join(_short(rule) for rule in required)}"] if required else []
-        words += [f"does without {', '.join(_short(rule) for rule in forbidden)}"] if forbidden else []
+        words += [f"does not use {', '.join(_short(rule) for rule in forbidden)}"] if forbidden else []
         return f"The file {' and '.join(words)}"
 
     def find(run: Run) -> Finding | None:

@@ -30,7 +30,7 @@ LOWER = "the next lower precision"
 
 @dataclass(frozen=True)
 class Nonsense:
-    """A kind of wrong result in place of one part of the right one, over all cases."""
+    """A wrong result that replaces one part of the right result, tried in all cases."""
 
     check: str
     path: str

@@ -65,7 +65,7 @@ class Errors:
     relative: torch.Tensor
     """Error of each element divided by the RMS of its row; inf if only one of the two is finite."""
     strange: torch.Tensor
-    """Mask of elements where an inf or nan of one side has no equal on the other."""
+    """Mask of elements with an inf or nan that only one side has."""
 
     def within(self, gates: ToleranceGates) -> bool:
         return self.frobenius <= gates.frobenius and self.largest <= gates.largest

@@ -131,8 +131,8 @@ def syncs(
 ) -> Check:
     """Check the number of times that the host waits for a device in each call.
 
-    `loop_of`: count the waits of each process between its first and its last launch of a kernel whose name matches this
-    pattern, such as `aten::*mm`, and no others.
+    `loop_of`: count only the waits of each process between its first and its last launch of a kernel whose name matches
+    this pattern, such as `aten::*mm`. If no kernel matches, all waits count.
     """
 
     def find(run: Run, call: Call) -> Finding | None:
@@ -153,7 +153,7 @@ def syncs(
 
 
 def _waits(call: Call, loop_of: str) -> list[Event]:
-    """Return the waits for a device; with `loop_of`, those between kernels of that name."""
+    """Return the waits for a device; with `loop_of`, the waits between kernels of that name, if there are any."""
     waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
     work = launches_of(call, loop_of) if loop_of else []
     if not work:

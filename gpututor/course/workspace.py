@@ -86,7 +86,7 @@ class Workspace:
         return self.folder / ".backups"
 
     def write(self, exercise: Exercise, text: str, *, over: str | None = None) -> None:
-        """Write the learner's file atomically; create the file and its folder if need be, keep a byte order mark.
+        """Write the learner's file atomically; create a missing file or folder, and keep a byte order mark.
 
         Raises `ChangedMeanwhile` if `over` is given and the file contains another text.
         """
@@ -164,9 +164,9 @@ class Workspace:
 def find_workspace(explicit: Path | None = None, course: Course | None = None) -> Workspace | None:
     """Return the learner's folder for `course`, by default the course that comes with gpututor; None without one.
 
-    That is `explicit` if given; else the nearest parent folder with a workspace of no other course, the workspace made
-    last, or the default workspace. None also if the workspace made last is missing or unknown, for which
-    `check_not_missing` raises an error.
+    If `explicit` is given, only that folder counts. Otherwise the current folder and its parents are searched, then the
+    workspace made last, or the default workspace if none was made. Workspaces of other courses are skipped. If the
+    workspace made last is missing, `check_not_missing` raises an error.
     """
     if explicit is not None:
         return _workspace_in(explicit)

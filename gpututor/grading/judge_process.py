@@ -39,7 +39,7 @@ class JudgeProcess:
         self._writing, self._ending = threading.Lock(), threading.Lock()
         self._keeper = _start(arguments)
         self.silent_s = 0.0
-        """Seconds of silence after which it was ended; 0.0 if it was not ended for that."""
+        """Seconds of silence after which the judge was ended; 0.0 if it was not ended because of silence."""
 
     @property
     def pid(self) -> int:
@@ -47,7 +47,7 @@ class JudgeProcess:
         return next(iter(children(self._keeper.pid)), 0)
 
     def poll(self) -> int | None:
-        """Return its exit status; None while it runs."""
+        """Return the judge's exit status; None while it runs."""
         return self._keeper.poll()
 
     @property
@@ -62,7 +62,7 @@ class JudgeProcess:
             write_frame(self._keeper.stdin, header)
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Yield the headers of its answers; end it if it is silent for too long. Raises `FrameError` or `OSError`."""
+        """Yield the headers of the judge's answers; end a judge that is silent too long. Raises `FrameError`, `OSError`."""
         assert self._keeper.stdout is not None
         allowed_s = SILENCE_S
         while True:
@@ -75,7 +75,7 @@ class JudgeProcess:
                 yield header
 
     def close(self) -> None:
-        """Let it end by itself, which removes its files, and kill what is left."""
+        """Let the judge end by itself and remove its files; then kill what is left."""
         assert self._keeper.stdin is not None
         with contextlib.suppress(OSError):  # unsent requests are lost with a dead judge
             self._keeper.stdin.close()
@@ -83,14 +83,14 @@ class JudgeProcess:
         self._close_pipes()
 
     def kill(self) -> None:
-        """End it with everything that it started, from any thread."""
+        """End the judge and everything that it started. Safe from any thread."""
         with self._ending:
             if self.poll() is None:
                 self._keeper.terminate()
                 self._wait_for_end()
 
     def forget(self) -> None:
-        """End it, and close its pipes."""
+        """End the judge, and close its pipes."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._keeper.wait(ENDED_WITHIN_S)
         self.kill()

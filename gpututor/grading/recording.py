@@ -114,7 +114,7 @@ class RunRecording:
 
     @property
     def floor_ns(self) -> int:
-        """Least time of all calls; 0 if that of any call is unknown."""
+        """Least nanoseconds of all calls; 0 if any call's is unknown."""
         return _sum_of_calls(self.calls, "floor_ns") if all(call.floor_ns for call in self.calls) else 0
 
     @property

@@ -63,7 +63,7 @@ def load_code(exercise: Exercise) -> ExerciseCode:
 
 
 def _check_real_limits(exercise: Exercise, checks: Sequence[Check]) -> None:
-    """Raise `CourseError` for a time limit that no real device can judge, also on a machine without one."""
+    """Raise `CourseError` for an impossible time limit on real devices, even if this machine has none."""
     limited = [check for check in checks if check.speed is not None and check.speed.real_at_most is not None]
     if not limited:
         return

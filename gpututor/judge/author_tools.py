@@ -45,7 +45,7 @@ OTHER_SEEDS = (*SEEDS, 3, 5, 8)
 
 
 def audit_exercise(folder: Path) -> dict[str, Any]:
-    """Return the findings about the exercise in `folder`; see above."""
+    """Return the report about the exercise in `folder`, with the keys that the module's docstring lists."""
     lists: tuple[str, ...] = ("checks", "weak", "untried", "unsteady", "fixed", "unused")
     report: dict[str, Any] = {**{name: [] for name in lists}, "error": None}
     try:

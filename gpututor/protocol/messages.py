@@ -34,7 +34,7 @@ SENT_BY_OTHERS = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 RESIDENT_BYTES = 4 << 30
 """Memory of all processes of a worker beyond that of a fresh worker; the judge monitors it."""
 PROCESSES = 64
-"""Concurrent processes of a worker, with itself; the judge monitors them."""
+"""Concurrent processes of a worker, including itself; the judge monitors them."""
 THREADS = 512
 """Threads of all processes of a worker; the judge monitors them."""
 SCRATCH_BYTES = 512 << 20
@@ -164,7 +164,7 @@ LONGEST_NAME = 120
 """Characters of each reported name."""
 
 SMALL = Bounds(header_bytes=1 << 20, parts=1 << 17, buffers=0, buffer_bytes=0, total_bytes=0)
-"""Bounds of answers without values, of which a failure is the longest."""
+"""Bounds of answers without values. The longest is a failure."""
 
 
 @dataclass(frozen=True)

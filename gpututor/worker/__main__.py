@@ -112,7 +112,7 @@ def begin(socket_fd: int, stack: int, scratch: Path, devices: list[dict[str, Any
     stream: BinaryIO = connection.makefile("rwb", buffering=1 << 16)  # type: ignore[assignment]
     os.chdir(scratch)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # the judge shows the newest line while a call goes on
+        sys.stdout.reconfigure(line_buffering=True)  # the judge shows the newest line during a call
     # SIGUSR1 dumps the stack, so that a timeout names the line, even if Python code does not return.
     faulthandler.register(signal.SIGUSR1, file=stack)
     torch.set_num_threads(1)

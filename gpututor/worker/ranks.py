@@ -119,7 +119,7 @@ class Ranks:
         self._left_s = within_s
         """Seconds left for answers; the judge's own time between requests does not count."""
         self.changed: dict[str, None] = {}
-        """Names of what was replaced in any rank."""
+        """Names of code that was replaced in any rank."""
         self.outside: dict[int, None] = {}
         """Lines at which a rank used a device between calls."""
         self._ranks: list[_Rank] = []

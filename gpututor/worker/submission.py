@@ -107,7 +107,7 @@ def _authors_code() -> Iterator[None]:
 
 
 def build_function(source: str) -> Build:
-    """Return `build(drawn, device)` of `given.py`, or one that returns `drawn`. Both raise `GivenFailed`."""
+    """Return `build(drawn, device)` of `given.py`, or a function that returns `drawn`. Both may raise `GivenFailed`."""
     given = ModuleType("given")
     with _authors_code():
         exec(compile(source, GIVEN, "exec"), given.__dict__)

@@ -173,7 +173,7 @@ def _check_marks(report: Report, of: Score, rules: Rules) -> tuple[CheckMark, ..
 
 
 def _held_back(mark: CheckMark) -> CheckMark:
-    """Take the points off a check that passed without those that it needs. The grader's own checks stay."""
+    """Remove the points of a check that passed, because a check that it needs did not. Keep the grader's own checks."""
     if mark.status is not Status.PASSED or mark.check in OWN:
         return mark
     return replace(mark, status=Status.HELD_BACK, points=0.0)

@@ -125,7 +125,7 @@ class _File:
     content: _Content
     place: Place
     order: tuple[str, int, int, float, str]
-    """Sort key for the order of time, as far as it is known."""
+    """Sort key for the order of time, if it is known."""
     stem: str
     """Normalized name without the mark of a copy."""
     is_named: bool

@@ -62,7 +62,7 @@ class Verifier:
         self.verified = self.calls = 0
 
     def find(self, inputs: Inputs, outputs: Sequence[Any], source: str) -> Finding | None:
-        """Return what is wrong with the results of one batch, as far as they are verified."""
+        """Return a finding for the first wrong result among the verified results of a batch; None if they are right."""
         calls = [Call(drawn, {}, output, Trace()) for drawn, output in zip(inputs, outputs, strict=True)]
         order = self._chance.sample(range(len(calls)), len(calls))
         self.calls += len(calls)

@@ -149,7 +149,7 @@ class Comparison:
 
 
 class PairedComparison:
-    """Comparison of a submission with a baseline. `verify` returns what is wrong with results, or None."""
+    """Comparison of a submission with a baseline. `verify` returns a finding if results are wrong."""
 
     def __init__(
         self,
@@ -232,7 +232,7 @@ class PairedComparison:
         self._nulls.clear()
 
     def _try_batch(self) -> tuple[Timed, float, float, float]:
-        """Time batches; return one of the baseline, and the least seconds of the baseline, the null worker and both."""
+        """Return a timed baseline batch, and the least seconds of the baseline, the null worker and an attempt."""
         now_s, times = self._settings.now_s, []
         for _ in range(self._settings.attempts):
             began = now_s()
