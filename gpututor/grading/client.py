@@ -42,8 +42,8 @@ class GradingClient:
     """A judge process, started at the first use and again after it died.
 
     `isolation`: if it is not available, gradings end with `not gradable here`.
-    `workers`: `spare` starts a Python process for each worker, ahead of need. `fork server`, on Linux, forks workers from
-    a process that has imported torch. `once`: only one grading, so no worker is started ahead of need after it.
+    `workers`: `spare` starts a Python process for each worker, ahead of need; `fork server` forks them from a
+    process that has imported torch. `once`: only one grading, so no worker is started ahead of need after it.
     """
 
     def __init__(

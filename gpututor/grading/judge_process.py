@@ -62,7 +62,7 @@ class JudgeProcess:
             write_frame(self._keeper.stdin, header)
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Yield the headers of the judge's answers; end a judge that is silent too long. Raises `FrameError`, `OSError`."""
+        """Yield the headers of the judge's answers; end it if it is silent too long. Raises `FrameError`, `OSError`."""
         assert self._keeper.stdout is not None
         allowed_s = SILENCE_S
         while True:

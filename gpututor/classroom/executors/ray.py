@@ -251,7 +251,7 @@ class RayCluster:
 
 
 def check_installed() -> None:
-    """Raises `UsageError` without Ray; imports nothing."""
+    """Raise `UsageError` if Ray is not installed; import nothing."""
     if importlib.util.find_spec("ray") is None:
         advice = "`pip install 'gpututor[ray]'` installs it; --executor local does not need it."
         raise UsageError("--executor ray needs Ray, which is not installed.", advice)
@@ -290,7 +290,7 @@ class Chunk:
     gpus: int
 
     def complete_written(self, work: WorkQueue) -> None:
-        """Complete the first attempts, as far as their reports are in the journal."""
+        """Complete attempts in their order, up to the first whose report is not in the journal."""
         while self.attempts and (outcome := written_outcome(self.attempts[0].job)) is not None:
             work.complete(self.attempts.popleft(), outcome)
 
