@@ -40,7 +40,7 @@ def values_of(exercise: Exercise, student: str, seed: str) -> Values:
 
 
 def other_values(exercise: Exercise) -> Iterator[Values]:
-    """Yield choices that together have each value of each variant, but the first values."""
+    """Yield choices that together cover all values of each variant, except the first."""
     for at in range(1, max((len(variant.values) for variant in exercise.variants), default=0)):
         yield tuple((variant.name, variant.values[at % len(variant.values)]) for variant in exercise.variants)
 

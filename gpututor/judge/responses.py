@@ -183,7 +183,7 @@ def rank_fields(exercise: Exercise) -> dict[str, Any]:
 def read_ranks(
     frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wanted: tuple[str, ...], processes: int
 ) -> Call:
-    """Return one call in all ranks as one. Raises what `read_call` raises."""
+    """Return the calls of all ranks, merged into one call. Raises what `read_call` raises."""
     expect(frame, "returned")
     headers, counts = frame.header.get("ranks"), frame.header.get("buffers_of")
     files, folder, values = files_of(frame, wanted)

@@ -22,7 +22,7 @@ from gpututor.worker.guard import MODULE_NAME, CallGuard
 
 
 class Script:
-    """A file that runs afresh, with other arguments, in each call; its output is its result."""
+    """A script that each call runs from its beginning, with the call's arguments. The output is the result."""
 
     def __init__(self, code: CodeType, path: Path) -> None:
         self._script, self._path = code, path

@@ -127,8 +127,8 @@ def _zip_entries(
 ) -> Iterator[Entry]:
     """Yield everything in a zip; one entry for the whole if it cannot be opened.
 
-    `parts`: names on the way to it and its own. They are empty for the zip `of_class`, which the instructor made, and
-    which may be large. `depth`: number of nested zips, this one included.
+    `parts`: names of the folders and zips on the way, and the zip's own. They are empty for the zip `of_class`, which the
+    instructor made, and which may be large. `depth`: number of nested zips, including this zip.
     """
     limit = _LARGEST_DIRECTORY_OF_CLASS if of_class else _LARGEST_DIRECTORY
     try:
@@ -277,7 +277,7 @@ def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[IO
 
 
 class _BoundedReader:
-    """A stream from which `zipfile` cannot read a large directory, which it reads in one piece."""
+    """A stream that rejects a large zip directory, because `zipfile` reads it in one piece."""
 
     def __init__(self, inner: IO[bytes], limit: int) -> None:
         self._inner = inner
