@@ -45,7 +45,7 @@ _LINE_MAGIC = re.compile(r"(?:[\w, \t]+=[ \t]*)?(?:%{1,2}[A-Za-z]|!|\?{1,2}[\w.]
 
 
 _ANY = "*"
-"""Name that stands for all names of an import."""
+"""Stand-in for the names of `from … import *`."""
 
 
 class NotebookError(ValueError):

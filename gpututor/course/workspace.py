@@ -211,7 +211,7 @@ def check_not_missing(course: Course) -> None:
 def make_workspace(folder: Path, course: Course, *, remember: bool = True) -> tuple[Workspace, list[Path]]:
     """Create the files of `course` that are missing in `folder`; return the new files.
 
-    The folder becomes the course's default folder; if `remember` is false, only if there is no other.
+    The folder becomes the course's default folder; with `remember=False`, only if the course has none yet.
     """
     remembered = paths.remembered_workspace_file(course.place)
     is_first = not remembered.exists() and _workspace_in(paths.default_workspace(course.place)) is None

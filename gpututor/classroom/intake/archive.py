@@ -127,8 +127,8 @@ def _zip_entries(
 ) -> Iterator[Entry]:
     """Yield everything in a zip; one entry for the whole if it cannot be opened.
 
-    `parts`: names of the folders and zips on the way, and the zip's own. They are empty for the zip `of_class`, which the
-    instructor made, and which may be large. `depth`: number of nested zips, including this zip.
+    `parts`: names of the folders and zips on the way, and the zip's own. They are empty for the zip `of_class`: the
+    instructor made it, and it may be large. `depth`: number of nested zips, including this zip.
     """
     limit = _LARGEST_DIRECTORY_OF_CLASS if of_class else _LARGEST_DIRECTORY
     try:
