@@ -147,8 +147,9 @@ class Targets:
 def targets_of(course_folder: Path, words: Sequence[str]) -> tuple[Targets, ...]:
     """Return the targets that `words` name, by course; without words, the whole course in `course_folder`.
 
-    A word is the folder of an exercise, a lesson or a course, a file in one, a number (5, 5.1) or a name of the course
-    in `course_folder`. Raises `UsageError` for any other word, `CourseError` for a folder that is not a course.
+    A word is the folder of an exercise, a lesson or a course, or a file in such a folder. It may also be a number (5,
+    5.1) or a name in the course in `course_folder`. Raises `UsageError` for any other word, `CourseError` for a folder
+    that is not a course.
     """
     if not words:
         course = load_course(course_folder)

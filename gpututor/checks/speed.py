@@ -158,9 +158,9 @@ def modelled_figures(submission_s: float, baseline_s: float, calls: int) -> str:
 def _slowest_line(calls: Sequence[Call]) -> tuple[int | None, float]:
     """Return the line that cost most of the calls' time, and its share; (None, 0) if no line is known.
 
-    The host's time from one launch to the next counts for the line of the first, and that before the first launch, such
-    as for views, for `_BEFORE`. Work of the devices after the function has returned counts for the lines that launched
-    it.
+    The host's time from one launch to the next counts for the line of the first. Its time before the first launch, for
+    example for views, counts for `_BEFORE`. Work of the devices after the function has returned counts for the lines
+    that launched it.
     """
     costs: Counter[int] = Counter()
     for call in calls:

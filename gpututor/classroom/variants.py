@@ -1,7 +1,7 @@
 """Variants of exercises: each student has values of their own, in the task, the starter and the grading.
 
-`exercise.toml` names the values. A student's value follows from the course's seed, the exercise and the student's id,
-so nothing has to be stored between handing out the course and grading.
+`exercise.toml` names the values. A student's value follows from the course's seed, the exercise and the student's id.
+So nothing has to be stored between handing out the course and grading.
 """
 
 from __future__ import annotations

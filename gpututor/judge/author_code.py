@@ -136,8 +136,8 @@ class AuthorRuns:
     def baselines(self) -> dict[str, tuple[Call, ...]]:
         """Run each of `plan.baselines`; return the calls, without results, by file name.
 
-        A submission's process never runs a baseline, which would give it right answers. On the virtual GPU a baseline
-        depends on its inputs alone, so the last few are cached: a class, and `gpututor verify`, use one seed.
+        A submission's process never runs a baseline, which would give it right answers. On the virtual GPU, the same
+        inputs give the same calls, so the last few are cached: `gpututor verify` grades many files with one seed.
         Raises what `_run` does.
         """
         return {name: self._calls_of(name) for name in self.plan.baselines}

@@ -1,9 +1,9 @@
 """Tools for authors: entry point of the tolerance audit and of lesson examples.
 
-`python -m gpututor.judge.author_tools audit` reads a line of JSON for each exercise, `{"folder": …}`, and answers with
-a line of JSON:
+`python -m gpututor.judge.author_tools audit` reads a line of JSON for each exercise, `{"folder": …}`. It answers with a
+line of JSON:
 
-- `checks`: for each its name, `of_values` (it reads results only), `tolerant`, and its `baselines`;
+- `checks`: the name of each check, `of_values` (it reads results only), `tolerant`, and its `baselines`;
 - `weak`: a sentence for each wrong result that a check of values accepts, or almost accepts;
 - `untried`: the checks of values for which no wrong result could be tried;
 - `unsteady`: the cases for which `draw` gives other inputs each time, though the seed is the same;
@@ -12,9 +12,11 @@ a line of JSON:
 - `error`: null, or `title` and `advice` about a fault of the exercise.
 
 `python -m gpututor.judge.author_tools examples GPUS FILE` runs the Python examples of a lesson on the virtual GPU, in
-order, in one namespace. It prints a list as JSON: for each example its `line`, its output (`printed`), the ```text
-block that follows it (`expected`, null without a block), and the `error` that it raised: null, or `line` and `words`.
-The first error ends the list.
+order, in one namespace. It prints a list as JSON, and stops at the first error. Each example has:
+
+- `line` and `printed`: its line in the lesson, and its output;
+- `expected`: the ```text block that follows it; null without a block;
+- `error`: the error that it raised, as `line` and `words`; null without an error.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ def changed_inputs(run: Run, honest: Callable[[], Run]) -> Iterator[str]:
 def unread_inputs(run: Run, references: Sequence[Reference]) -> Iterator[str]:
     """Yield a sentence if the result depends on more bytes of a device than the traced work read.
 
-    The run's values must be right. Any algorithm must read each element that the result depends on, from the device
-    that holds it: by a kernel there, a copy or a collective. Only the first call is examined.
+    The run's values must be right. Any algorithm must read each element that the result depends on. It reads them on
+    their device, by a kernel, a copy or a collective. Only the first call is examined.
     """
     if not (run.calls and references) or run.calls[0].ranks:
         return

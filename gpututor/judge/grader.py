@@ -154,7 +154,7 @@ def placement_of(run: Run, machine: MachineSpec, pid: int) -> Placement:
     """Return how well it is known where the tensors of a run lived. Its worker, process `pid`, must still be running.
 
     On CUDA, the driver reports the worker's memory, but not its tensors. It corroborates the placement if it reports at
-    least as much as tensors held at the end of the largest call: the caching allocator keeps that memory.
+    least as much as tensors held after the largest call. The caching allocator keeps that memory.
     """
     if not run.calls:
         return ""

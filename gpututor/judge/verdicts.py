@@ -100,7 +100,7 @@ def not_run(check: Check, machine: Machine) -> Verdict:
 def with_held_back(judged: Sequence[tuple[Check, Verdict]]) -> Iterator[Verdict]:
     """Yield the verdicts of one scenario in order; hold back points for cost if the values are wrong.
 
-    A check of values that is inconclusive or needs review holds nothing back: it may still turn out right, and the
+    A check of values that is inconclusive or needs review holds nothing back: the values may still be right. Then the
     points are not final.
     """
     for check, verdict in judged:

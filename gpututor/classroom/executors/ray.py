@@ -1,7 +1,7 @@
 """Grading on the nodes of a Ray cluster. No other module imports Ray.
 
-Each chunk of jobs is one Ray task. When a worker, a node or the cluster dies, only the gradings in progress are lost:
-reports in the journal are final, and `--resume` grades the rest.
+Each chunk of jobs is one Ray task. If a worker, a node or the cluster dies, only the gradings in progress are lost.
+Reports in the journal are final, and `--resume` grades the rest.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def canvas(parts: Sequence[str]) -> Place:
     """Place names such as `roekim_LATE_12345_67890_name.py`, or `anon_x1Yz_67890_name.py` if marking is anonymous.
 
     The parts are the student's name, a mark for late files, the user's number, the upload's number, and the file's
-    name, to which Canvas appends `-2` and so on.
+    name. Canvas appends `-2` and so on to the name of a later upload.
     """
     match = match_canvas(parts[0])
     if match is None:
