@@ -96,7 +96,7 @@ def _check_memory(call: Call, events: list[Event], machine: MachineSpec) -> Iter
             if event.device == device and event.kind in _MEMORY:
                 now += {Kind.ALLOCATE: event.size_bytes, Kind.FREE: -event.size_bytes}.get(event.kind, 0)
                 if now != event.allocated:
-                    yield f"the trace does not explain a change of the memory of {device}"
+                    yield f"memory of {device} changed, but the trace does not explain it"
                     return
         if now != use.after:  # a program may reset the peak
             yield f"memory of {device} does not match the trace"
