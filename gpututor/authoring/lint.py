@@ -222,8 +222,8 @@ def _solution(exercise: Exercise) -> Iterator[Problem]:
 def _right(exercise: Exercise) -> Iterator[Problem]:
     for file in exercise.right_solutions:
         if not _is_sentence((exercise.file(f"right/{file.name}").splitlines() or [""])[0]):
-            advice = "Such as `# It keeps the products in a list.`: it says how this way differs from solution.py."
-            yield Problem(file, "expected a sentence about the way, with a full stop", advice, line=1)
+            advice = "Example: `# It keeps the products in a list.` Say how this way differs from solution.py."
+            yield Problem(file, "expected a sentence about this way, with a full stop", advice, line=1)
 
 
 def _wrong(exercise: Exercise) -> Iterator[Problem]:
@@ -236,7 +236,7 @@ def _wrong(exercise: Exercise) -> Iterator[Problem]:
         if not lines or not named_check(lines[0]).isidentifier():
             yield Problem(file, "expected `# fails: ` and the name of a check", "Name the check that it fails.", line=1)
         if len(lines) < 2 or not _is_sentence(lines[1]):
-            advice = "Such as `# It copies row by row.`: instructors see it next to the file's name."
+            advice = "Example: `# It copies row by row.` Instructors see it next to the file's name."
             yield Problem(file, "expected a sentence about the mistake, with a full stop", advice, line=2)
 
 
@@ -253,13 +253,13 @@ def _length(file: Path, text: str, allowed: tuple[int, int]) -> Iterator[Problem
 
 
 def _reading(file: Path, course: Course) -> Iterator[Problem]:
-    """Yield problems of any text: no heading, width, links, numbers, and texts that are not written yet."""
+    """Yield problems of any text: heading, width, links, numbers of exercises, and unwritten skeletons."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return  # reported where its content is checked
     if not text.startswith("# "):
-        yield Problem(file, "it does not begin with a heading", "Let its first line be `# ` and the title.", line=1)
+        yield Problem(file, "it does not begin with a heading", "Write `# ` and the title in its first line.", line=1)
     yield from width_problems(file, lines_of(text))
     for line, target in links(text):
         yield from _link(file, line, target, text)

@@ -1,9 +1,10 @@
 """Mutants: a solution with one fault each, and the edits that make them.
 
-Faults are made in the solution's syntax tree, outside of code that runs it as a script. Of devices: a move dropped, a
-wait added or dropped, a copy made blocking, a stream's order dropped, a device swapped. Of values: a mask inverted or
-dropped, a reduction over another dimension, a narrower dtype, a `zero_grad` dropped. Of gradients: a detach added or
-dropped, a precision or gradient context dropped.
+The faults are edits of the solution, outside of code under `__main__`:
+
+- devices: drop a move, add or drop a wait, make a copy blocking, drop the order of a stream, swap a device;
+- values: invert or drop a mask, reduce over another dimension, use a narrower dtype, drop a `zero_grad`;
+- gradients: add or drop a detach, drop a precision or gradient context.
 """
 
 from __future__ import annotations
@@ -128,10 +129,10 @@ class Mutant:
     line: int
     """Line in the solution; all other lines keep their numbers."""
     change: str
-    """Description: `drop .to(device) of batch`. Several changes may have the same."""
+    """Description: `drop .to(device) of batch`. Several mutants may have the same description."""
     source: str
     adds: str = ""
-    """Attribute that the change uses of a value; a value without it cannot be changed like this."""
+    """Attribute of a value that the change uses, such as `cpu`. Values without it cannot be changed like this."""
     marks: bool = False
     """True if it prints `MARK` when it takes effect."""
 
@@ -237,7 +238,7 @@ def _drop_contexts(at: _Place) -> Iterator[Mutant]:
 
 
 def _without_context(at: _Place, node: ast.expr, change: str) -> Iterator[Mutant]:
-    """Replace `node` by a context that does nothing; another import's line gets its import, so that no line moves."""
+    """Replace `node` with a context that does nothing, and import that at the line of another import: no line moves."""
     for statement in at.text.tree.body:
         is_import_from = isinstance(statement, ast.ImportFrom) and statement.module != "__future__"
         if isinstance(statement, ast.Import) or is_import_from:

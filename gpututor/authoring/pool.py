@@ -78,7 +78,7 @@ class JudgePool:
         for event in self._client.grade(request):
             if isinstance(event, GradingFinished):
                 return event.report
-        raise GradingError("The grading was cancelled.", "Run the gate once more.")
+        raise GradingError("The grading was cancelled.", "Run `gpututor verify` again.")
 
     def examine(self, exercise: Exercise) -> Examined:
         """Audit the tolerances of an exercise. Raises `GradingError` if the process ends or takes too long."""
@@ -93,10 +93,11 @@ class JudgePool:
                 command, capture_output=True, text=True, timeout=LESSON_WITHIN_S, check=False, env=_one_thread()
             )
         except subprocess.TimeoutExpired as error:
-            raise GradingError(f"Its examples take over {LESSON_WITHIN_S:.0f} s.", "Make them smaller.") from error
+            title = f"The lesson's examples take over {LESSON_WITHIN_S:.0f} s."
+            raise GradingError(title, "Make them smaller.") from error
         if ended.returncode != 0:
             words = ended.stderr.strip().splitlines()[-1:] or [f"exit status {ended.returncode}"]
-            raise GradingError(f"Its examples end the process: {words[0]}", "Run them one by one.")
+            raise GradingError(f"The lesson's examples end the process: {words[0]}", "Run them one by one.")
         results: list[dict[str, Any]] = json.loads(ended.stdout.splitlines()[-1])
         return results
 
@@ -104,13 +105,13 @@ class JudgePool:
         self._client.close()
         self._end_examiner()
 
-    def _request(self, question: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
         examiner = self._running_examiner()
         assert examiner.stdin is not None
         assert examiner.stdout is not None
         line, took = b"", "ended the process"
         with contextlib.suppress(OSError, ValueError):  # it is gone
-            examiner.stdin.write(json.dumps(question).encode() + b"\n")
+            examiner.stdin.write(json.dumps(request).encode() + b"\n")
             examiner.stdin.flush()
             if select.select([examiner.stdout], [], [], EXAMINED_WITHIN_S)[0]:
                 line = examiner.stdout.readline()
@@ -119,10 +120,10 @@ class JudgePool:
         if not line:
             status = exit_status(examiner.pid)
             self._end_examiner()
-            title = f"Looking at its checks {took}{'' if status is None else f' (exit status {status})'}."
+            title = f"Examining the checks {took}{'' if status is None else f' (exit status {status})'}."
             advice = f"Make references and inputs smaller; {paths.log_file()} may say more."
             if status is not None:
-                advice = "Remove os._exit() and the like from checks.py and given.py; they run in this process."
+                advice = "Remove os._exit() and similar calls from checks.py and given.py; they run in this process."
             raise GradingError(title, advice)
         answer: dict[str, Any] = json.loads(line)
         return answer

@@ -126,7 +126,7 @@ def _changed(solution: str, entry: str, code: str) -> str:
 SEEDS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 2**32 - 1)
 """Seeds that the solution has to pass with; all other trials use the first."""
 SLOW_SHARE = 0.5
-"""Share of the time limit above which a solution leaves little to slower machines and learners."""
+"""Share of the time limit above which a solution leaves too little time for slower machines and submissions."""
 BUILTIN_CHECKS = ("loads", "runs", "prints", "unmodified", "races")
 """Checks of every exercise; wrong solutions may name them."""
 _REJECTED = (Outcome.FAILED, Outcome.ERROR, Outcome.OUT_OF_MEMORY, Outcome.TOO_SLOW)
@@ -242,10 +242,10 @@ def examined_problems(exercise: Exercise, examined: Examined) -> Iterator[Proble
     checks, given = exercise.folder / "checks.py", exercise.folder / "given.py"
     for sentence in examined.weak:
         advice = "Draw inputs that differ more, or allow less: times= and inside= of parity()."
-        yield Problem(checks, f"a wrong result would be accepted, or nearly. {sentence}", advice)
+        yield Problem(checks, f"a wrong result is accepted, or almost accepted. {sentence}", advice)
     for name in examined.untried:
         problem = f"{name}: every wrong result that was tried is the right one"
-        yield Problem(checks, problem, "Draw inputs whose result is not zeros, ones or an input unchanged.")
+        yield Problem(checks, problem, "Draw inputs whose result is neither zeros, nor ones, nor an unchanged input.")
     for case in examined.unsteady:
         advice = "Draw everything from torch.Generator().manual_seed(seed * 10 + case)."
         yield Problem(given, f"draw() gives other values each time, with the same seed (case {case})", advice)
@@ -341,7 +341,7 @@ def _broken_checks(file: Path, report: Report) -> Iterator[Problem]:
 def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterator[Problem]:
     failed = failed_first(report)
     if report.outcome is Outcome.PASSED:
-        yield Problem(file, "it passes", f"Add a check that sees the mistake, or fix {named}.", line=1)
+        yield Problem(file, "it passes", f"Add a check that detects the mistake, or fix {named}.", line=1)
         return
     if others := sorted(set(failed.values()) - {named}) or ([] if failed else ["nothing"]):
         scenarios = ", ".join(scenario for scenario, check in failed.items() if check != named)
@@ -393,7 +393,7 @@ def _baseline(exercise: Exercise, name: str, of_values: frozenset[str], report: 
 def _constants(exercise: Exercise, report: Report) -> Iterator[Problem]:
     if report.outcome not in _REJECTED:
         advice = "Add a check of the values, and let each call of a grading expect different values."
-        problem = "a function that returns None, True, 0, 1.0, 'cuda:0', [] and so on is not refused"
+        problem = "a function that returns None, True, 0, 1.0, 'cuda:0', [] and so on is not rejected"
         yield Problem(exercise.folder / "checks.py", problem, advice, details=describe_failure(report))
 
 
@@ -401,7 +401,7 @@ def _spoiled(exercise: Exercise, how: str, of_values: frozenset[str], report: Re
     by_value = any(verdict.check in of_values for verdict in report.verdicts if verdict.status.is_failure)
     if report.outcome not in _REJECTED or not (by_value or report.outcome is Outcome.ERROR):
         values = how if how == "flipped" else f"all {how}"
-        problem = f"the solution's results, {values}, are not refused for their values"
+        problem = f"no check of values rejects the solution's results when they are {values}"
         advice = "Let a check of values cover every part of the result, and draw inputs that differ in every element."
         yield Problem(exercise.folder / "checks.py", problem, advice, details=describe_failure(report))
 
@@ -414,7 +414,7 @@ def _earns_nothing(exercise: Exercise, name: str, report: Report) -> Iterator[Pr
     passed |= {verdict.check: False for verdict in report.verdicts if verdict.status is not Status.PASSED}
     checks = ", ".join(check for check, is_passed in passed.items() if is_passed)
     problem = f"the solution with {name} earns {report.points:g} of {report.of:g} points: {checks}"
-    advice = 'Declare kind="values" for the check that sees the wrong result, or let these checks name it in needs=.'
+    advice = 'Declare kind="values" for the check that detects the wrong result, or let these checks name it in needs=.'
     yield Problem(exercise.folder / "checks.py", problem, advice, details=describe_failure(report))
 
 

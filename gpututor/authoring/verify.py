@@ -139,7 +139,7 @@ class Targets:
     lessons: tuple[Lesson, ...]
     exercises: tuple[Exercise, ...]
     problems: tuple[CourseError, ...]
-    """Problems of these that loading the course found."""
+    """Problems in these lessons and exercises, found when the course was loaded."""
     note: str = ""
     """Text after the names of exercises, such as the values of their variants."""
 
@@ -147,8 +147,9 @@ class Targets:
 def targets_of(course_folder: Path, words: Sequence[str]) -> tuple[Targets, ...]:
     """Return the targets that `words` name, by course; without words, the whole course in `course_folder`.
 
-    A word is the folder of an exercise, a lesson or a course, a file in one, a number (5, 5.1) or a name of the course
-    in `course_folder`. Raises `UsageError` for any other word, `CourseError` for a folder that is not a course.
+    A word is the folder of an exercise, a lesson or a course, or a file in such a folder. It may also be a number (5,
+    5.1) or a name in the course in `course_folder`. Raises `UsageError` for any other word, `CourseError` for a folder
+    that is not a course.
     """
     if not words:
         course = load_course(course_folder)
@@ -180,7 +181,7 @@ def _find_folder(course_folder: Path, word: str) -> tuple[Path, Path]:
 
 
 def _kind(folder: Path) -> str:
-    """Return `exercise` or `lesson`, by the manifest; any folder next to exercises counts as one."""
+    """Return `exercise` or `lesson`, by the manifest; any other folder in a lesson counts as an exercise."""
     for name, kind in _MANIFESTS.items():
         if (folder / name).is_file():
             return kind

@@ -35,8 +35,8 @@ def after_call(
 ) -> Check:
     """Check that the arguments have the values of the reference, called in float64, when the function has returned.
 
-    The reference returns a dict: paths of arguments, such as `model.0.weight`, `model.0.weight.grad` or
-    `optimiser.state.0.step`, and for each a tensor, a plain value, or None for something absent. A `*` in a path
+    The reference returns a dict. Its keys are paths of arguments, such as `model.0.weight`, `model.0.weight.grad` or
+    `optimiser.state.0.step`. Its values are tensors, plain values, or None for something absent. A `*` in a path
     matches anything: `{"model.*.grad": None}`.
     """
     check_widening(name, times, inside)
@@ -83,7 +83,7 @@ def _expand_patterns(wanted: dict[str, Any], state: dict[str, Any]) -> Iterator[
 
 
 def _wrong(path: str, right: Any, state: dict[str, Any], own: OwnDtype) -> tuple[str, str, str] | None:
-    """Return descriptions of the expected and the actual value, and a cause; None if the two agree."""
+    """Return the expected value, the actual value and a cause in words; None if the values agree."""
     got, argument = state.get(path), path.partition(".")[0]
     siblings = [known for known in state if known.partition(".")[0] == argument]
     if isinstance(right, torch.Tensor) and isinstance(got, torch.Tensor):

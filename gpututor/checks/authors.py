@@ -1,4 +1,4 @@
-"""Errors in an author's own code, reported with the author's file, line and frames, and without gpututor's."""
+"""Errors in an author's code, reported with the author's file, line and frames, but without gpututor's frames."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from gpututor.checks.model import Applies, Call, Check, Finding, Run, count, in_
 from gpututor.errors import CourseError
 from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES, Event, Kind
 
-WHY = "Compiling a graph takes a good part of a second or more; a call of compiled code takes microseconds."
+WHY = "Compiling a graph takes a second or so; a call of compiled code takes microseconds."
 ADVICE = "`gpututor trace` shows each compilation, and the reason for each graph break and each repeated compilation."
 
 
@@ -20,7 +20,7 @@ def compilations(
     advice: str = ADVICE,
     on: Applies = on_virtual_gpu,
 ) -> Check:
-    """Check the number of graphs that each call compiles, and of the graph breaks in compiled code.
+    """Check the number of graphs that each call compiles, and the number of graph breaks in compiled code.
 
     An amount is exact, (low, high), or a function of (drawn, machine). A graph for other shapes counts again. Raises
     `CourseError` if there is nothing to count.
@@ -40,7 +40,7 @@ def compilations(
 
 
 def _breaks(run: Run, call: Call, bounds: tuple[int, int]) -> Finding | None:
-    """Return a finding for graph breaks; the same line counts each time that a graph is compiled up to it."""
+    """Return a finding for graph breaks. A line counts each time that a graph is compiled up to it."""
     events = _ranges(call, GRAPH_BREAK)
     if bounds[0] <= len(events) <= bounds[1]:
         return None

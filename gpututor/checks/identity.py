@@ -24,8 +24,8 @@ from gpututor.trace.events import Kind
 
 Pairs = dict[str, str] | Callable[[dict[str, Any], Machine], dict[str, str]]
 
-WHY_IDENTITY = "A move that is not needed makes no copy: you get the same tensor back, and it costs nothing."
-WHY_ALIASING = "Tensors that share memory change together; separate tensors need memory twice."
+WHY_IDENTITY = "Moving a tensor to the device that it is on makes no copy and costs nothing: you get the same tensor."
+WHY_ALIASING = "Tensors that share memory change together; separate tensors need twice the memory."
 WHY = "The caller keeps using its tensors. A function that changes them breaks a later step, far from here."
 ADVICE = "Methods that end in _, +=, out= and x[...] = write into a tensor. Make a new one, or clone() it first."
 _LISTED = 3
@@ -40,11 +40,11 @@ def identity(
     advice: str = "",
     on: Applies = "everywhere",
 ) -> Check:
-    """Check that the output at each path of `same` is the named argument itself; at each of `different`, it is not."""
-    words = ("the very tensor passed as", "another tensor than")
+    """Check that outputs at paths of `same` are the named arguments themselves, and those of `different` are not."""
+    words = ("the very tensor passed as", "a tensor other than")
     return _pairs_check(
         name,
-        "Tensors that need not move come back as the same objects",
+        "Tensors that need no move are returned as the same objects",
         [_Rule(same, "identity", True, *words), _Rule(different, "identity", False, *reversed(words))],
         why,
         advice or "Return the tensor itself if nothing has to change, as `.to` does.",
@@ -61,8 +61,8 @@ def aliasing(
     advice: str = "",
     on: Applies = "everywhere",
 ) -> Check:
-    """Check that the outputs at paths of `shares` share memory with the named arguments; those of `separate`, not."""
-    words = ("sharing memory with", "with memory apart from")
+    """Check that outputs at paths of `shares` share memory with the named arguments, and those of `separate` do not."""
+    words = ("sharing memory with", "not sharing memory with")
     return _pairs_check(
         name,
         "Memory is shared where it should be, and nowhere else",

@@ -12,10 +12,10 @@ from gpututor.trace.events import Event, Kind
 from gpututor.trace.formatting import share, size
 from gpututor.trace.hazards import OUT_OF_BOUNDS, SAME_ELEMENT, UNWRITTEN, hazards_of
 
-WHY_IN_BOUNDS = "A GPU reads and overwrites whatever lies behind a tensor, mostly without an error."
+WHY_IN_BOUNDS = "A GPU reads or overwrites whatever follows a tensor in memory, usually without an error."
 WHY_NO_RACES = "Programs run in any order, many at once: the result changes from run to run."
 WHY_COALESCED = "Memory moves in sectors of 32 bytes. A warp that uses 4 bytes of each moves eight times too much."
-WHY_TRAFFIC = "Most kernels wait for memory: half of the bytes is half of the time."
+WHY_TRAFFIC = "Memory bandwidth limits most kernels: half the bytes take half the time."
 _NEARLY = 1e-9
 _SECTORS = 8 * 32
 """Bytes allowed for sectors at the ends of tensors, which a kernel may use only in part."""
@@ -32,7 +32,7 @@ def in_bounds(
 def no_races(
     *, name: str = "no_races", why: str = WHY_NO_RACES, advice: str = "", on: Applies = on_virtual_gpu
 ) -> Check:
-    """Check that no program of a Triton kernel stores to an element that another uses, unless atomics order them."""
+    """Check that no program of a Triton kernel stores to an element that another program uses, except by atomics."""
     sentence = "No program of a kernel stores to an element that another program uses"
     return _without_hazards(name, sentence, (SAME_ELEMENT,), why, advice, on)
 
@@ -42,10 +42,10 @@ def coalesced(
     at_least: float,
     name: str = "coalesced",
     why: str = WHY_COALESCED,
-    advice: str = "Let the last dimension of the offsets be the one whose elements are neighbors in memory.",
+    advice: str = "Make the last dimension of the offsets the one whose elements are neighbors in memory.",
     on: Applies = on_virtual_gpu,
 ) -> Check:
-    """Check the share, 0 to 1, of the moved bytes that the Triton kernels of each call use.
+    """Check the share, 0 to 1, of its moved bytes that each Triton kernel uses.
 
     Raises `CourseError` for an impossible share.
     """
@@ -90,7 +90,7 @@ def traffic(
 
 
 def _in_each_kernel(wrong: Callable[[Event], tuple[str, str] | None]) -> Callable[[Run], Finding | None]:
-    """Return a `Check.find` that applies `wrong` to each Triton kernel; it returns the expected and the actual."""
+    """Return a `Check.find` that applies `wrong`, which returns expected and actual value, to each Triton kernel."""
 
     def find(run: Run, call: Call) -> Finding | None:
         kernels = [event for event in call.trace if event.kind is Kind.KERNEL and event.programs]

@@ -11,7 +11,7 @@ from gpututor.errors import CourseError
 from gpututor.trace.events import Event, Kind
 
 WHY = "Each launch costs the host a few microseconds. Many small kernels keep the device waiting for the host."
-ADVICE = "Replace the loop by an operation on the whole tensor; `gpututor trace` shows the lines."
+ADVICE = "Replace the loop with an operation on the whole tensor; `gpututor trace` shows the lines."
 
 
 def launches(

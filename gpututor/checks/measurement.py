@@ -14,7 +14,7 @@ from gpututor.errors import CourseError
 from gpututor.trace.events import WORK, Event, Kind
 from gpututor.trace.formatting import duration
 
-WHY = "The time of the work lies between two moments at which the device is idle: before it, and after it."
+WHY = "Read the clock while the device is idle, before and after the work. Otherwise you time something else."
 ADVICE = "Is the device idle each time that you read the clock? Does the timed part contain only the work itself?"
 LAUNCHES_ONLY = "Nothing in your code waits for this work. A launch returns at once, so the clock was read too early."
 
@@ -26,7 +26,7 @@ class Taken(NamedTuple):
 
     least: float
     most: float
-    """The least plus the launch and the wait around the work, which on a fast GPU take longer than the work."""
+    """The least plus the launch and the wait around the work. On a fast GPU, these take longer than the work."""
     end: int = -1
     """Moment after which the host must wait for the device, on the trace's clock; -1 if it need not."""
     work: str = "it"
@@ -35,12 +35,12 @@ class Taken(NamedTuple):
 
 UNKNOWN = Taken(math.nan, math.nan)
 Truth = Callable[[Call], float | Taken | list[Taken]]
-"""Function that returns the true time of a call's work; a list if the part of the result is a list of figures."""
+"""Function that returns the true time of a call's work, or a list of times for a list of figures."""
 
 VIRTUAL: Range = (0.9, 1.2)
 """Allowed ratio of the learner's figure to the trace's on the virtual GPU: both are exact."""
 REAL: Range = (0.8, 1.3)
-"""Allowed ratio on real devices, whose clock is compared with the host's to some microseconds."""
+"""Allowed ratio on real devices, whose clocks agree with the host's to a few microseconds."""
 LARGEST_S = 1e18
 """Seconds above which a figure cannot be a time: the universe is younger."""
 REAL_CLOCKS = ("datetime.now", "clock_gettime")
@@ -82,8 +82,8 @@ def enclosed(call: Call, landmarks: Sequence[Event], last: int) -> Taken:
     """Return the seconds of the work around the last `last` of the `landmarks`; `UNKNOWN` if there are fewer.
 
     Landmarks are kernels that each round of the work has, such as its products; other kernels of the round may come
-    before and after them. The least is the time that the landmarks enclose. The most lies between the landmarks and
-    waits before and the wait after.
+    before and after them. The least is the time from the first of them to the last. The most begins after the earlier
+    landmarks and waits, and ends with the next wait.
     """
     events = landmarks[-last:]
     if len(events) < last or any(event.start < 0 or event.end < 0 for event in landmarks):
@@ -102,7 +102,8 @@ def enclosed(call: Call, landmarks: Sequence[Event], last: int) -> Taken:
 def launch_to_end(pattern: str, kernels: int = 1) -> Truth:
     """Take the last `kernels` kernels named `pattern` as the work: seconds for each of them.
 
-    The name is an operator's, such as `aten::mm`; `nan` if there are fewer of them, or their times are not known.
+    The name is an operator's, such as `aten::mm`. The result is `UNKNOWN` if there are fewer kernels, or if their times
+    are not known.
     """
     return _last_of(lambda event: event.kind is Kind.KERNEL and event.name == pattern, kernels)
 
@@ -221,7 +222,7 @@ def _is_waited_for(end: int, call: Call, source: str) -> bool:
         return bool(waits)
     work = [event for event in call.trace if event.kind in WORK]
     last = max((event.launched for event in work if event.end == end), default=math.inf)
-    # Work of other devices that was launched later but has ended belongs to what is measured.
+    # Work of other devices that was launched later, but ended before `end`, belongs to the measured work.
     further = [event.launched for event in work if event.launched > last and event.end > end]
     following = min(further, default=math.inf)
     return any(launched < following for launched in waits)

@@ -36,8 +36,8 @@ def memory(
 
     `peak` limits the peak of a call above the memory held before it; `left` limits the memory that the last of three
     calls with equal inputs adds to what remains after the result is dropped. Each is a maximum, (low, high) or a
-    function of (drawn, machine). `peak_ratio` is the largest peak as a multiple of that of `baseline`, a file of the
-    exercise's folder that defines the same function. Raises `CourseError` if there is nothing to check.
+    function of (drawn, machine). `peak_ratio` is the largest peak as a multiple of the baseline's peak; `baseline` is a
+    file of the exercise's folder that defines the same function. Raises `CourseError` if there is nothing to check.
     """
     if peak is None and left is None and peak_ratio is None:
         raise CourseError(f"check {name!r}: nothing to check", "In checks.py, give it peak=, left= or peak_ratio=.")
@@ -169,7 +169,7 @@ def _highest(call: Call, device: str) -> Event | None:
 
 
 def _lines_of_remaining(call: Call, device: str, growth: int) -> list[int]:
-    """Return the lines whose allocations were not freed and have this size; else the line with the largest amount."""
+    """Return the lines whose remaining allocations have this size; without any, the line with the largest amount."""
     allocated: defaultdict[int, list[Event]] = defaultdict(list)
     for event in call.trace:
         if event.device != device:

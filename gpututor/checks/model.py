@@ -268,12 +268,12 @@ class Run:
         return self.repeated or tuple((call,) for call in self.calls)
 
     def line_of(self, call: Call) -> int | None:
-        """Return the line at which the learner's function returned, else the line of its last `return`."""
+        """Return the line at which the learner's function returned; if unknown, the line of its last `return`."""
         return call.return_line or return_line(self.source, self.entry)
 
     def which(self, call: Call) -> str:
         """Describe a call or its repeat, to be appended to a sentence: ` (call 2 of 3, with x of shape (7, 1))`."""
-        # A check may give another check a run with changed calls, whose repeats are not changed.
+        # A check may pass another check a run with replaced calls, but with the original repeats.
         for position, (own, repeats) in enumerate(zip(self.calls, self.repetitions, strict=True)):
             if any(call is other for other in (own, *repeats)):
                 return describe_call(position, len(self.calls), call.drawn)
@@ -326,8 +326,8 @@ class Check:
     kind: CheckKind = "other"
     """`values`: passes for right results and only for them. `structure`: the form of results. `other`: all else.
 
-    If a check of values fails in a scenario, passed checks of other kinds are withheld there. A failed check of
-    structure withholds all other passed checks.
+    A failed check of values holds back the passed checks of other kinds in the same scenario. A failed check of
+    structure holds back the passed checks of kind `other`.
     """
 
     def applies(self, machine: Machine) -> bool:

@@ -1,7 +1,7 @@
 """Parity: the result has the values of a float64 reference on the CPU, as closely as its dtype allows.
 
-A wrong result gets a cause only if its values single one out: an order, a factor, an offset. The size of an error alone
-names none; it is only compared with the error of a lower precision.
+Advice names a cause only if the wrong values prove it: an order, a factor or an offset. The size of an error alone
+proves no cause, so advice only compares it with the error of a lower precision.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _is_reordered(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: T
 
 
 def _by_factor(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: ToleranceGates) -> str:
-    """Describe the constant that the right result was multiplied by; empty if there is none, or one element only."""
+    """Describe the constant factor of the right result; empty if there is none, or only one element is wrong."""
     finite = ref.isfinite() & got.isfinite()
     if int(finite.sum()) < 2 or got.is_complex():
         return ""
@@ -179,9 +179,9 @@ def parity(
 ) -> Check:
     """Check that every tensor of the result agrees with the reference's, called in float64.
 
-    The gates are those of the result's dtype, or three times the reference's own error in that dtype on the CPU if
-    that is more. `inside` is a lower precision that may be used inside, such as `torch.float16` (also for TF32);
-    `times` widens the gates.
+    The gates are those of the result's dtype, unless three times the reference's own error in that dtype on the CPU is
+    more. `inside` is a lower precision that may be used inside, such as `torch.float16` (also for TF32). `times` widens
+    the gates.
     """
     check_widening("parity", times, inside)
     tolerance = Tolerance(reference, times, inside)

@@ -31,10 +31,10 @@ def precision(
 ) -> Check:
     """Check the floating type, or types, of kernels whose names match a pattern; each pattern must match some.
 
-    A pattern may give alternatives: `aten::_*softmax|aten::exp`.
-    `half_share` is the least share, above 0 and at most 1, of the floating-point operations that run in float16 or
-    bfloat16, among operators that multiply. A kernel ran in the wider of its first floating input and its first
-    floating output. Raises `CourseError` for unknown types and impossible shares, and if there is nothing to check.
+    A pattern may give alternatives: `aten::_*softmax|aten::exp`. A kernel's type is the wider of its first floating
+    input and its first floating output. `half_share` is the least share, above 0 and at most 1, of floating-point
+    operations in float16 or bfloat16, among operators that multiply. Raises `CourseError` for unknown types and
+    impossible shares, and if there is nothing to check.
     """
     rules = [(pattern, _types(types, name)) for pattern, types in (by_name or {}).items()]
     if half_share is not None and not 0 < half_share <= 1:

@@ -40,7 +40,7 @@ def processes(
     advice: str = "",
     on: Applies = "gpu",
 ) -> Check:
-    """Check that every rank does collectives, of each kind as often as `collectives` says, and ends its process group.
+    """Check that every rank does the required collectives, agrees with the others, and ends its process group.
 
     `collectives`: by a part of the operator's name, such as `allreduce`, the number for each rank, or a range whose
     end may be None. `same`: parts of each rank's result whose tensors must have the same bits in all ranks; "" is the
@@ -157,14 +157,14 @@ def _differences(call: Call, part: str) -> Iterator[tuple[str, str, str]]:
     alike = LeafComparison()
     for number, other in enumerate(others, 1):
         if first.keys() != other.keys():
-            yield expected, f"{what} of rank {number} has other parts than in rank 0", ""
+            yield expected, f"{what} has different parts in rank 0 and rank {number}", ""
             return
         for path, tensor in first.items():
             twin, name = other[path], part_name(path, call.ranks[0].output)
             if alike.are_equal(tensor, twin):
                 continue  # one tensor in many places
             if tensor.shape != twin.shape or tensor.dtype != twin.dtype:
-                yield expected, f"{name} has another shape or dtype in rank {number} than in rank 0", ""
+                yield expected, f"{name} has different shapes or dtypes in rank 0 and rank {number}", ""
             elif not torch.equal(_bits(tensor), _bits(twin)):
                 off = int((_bits(tensor) != _bits(twin)).flatten(tensor.dim()).any(-1).sum())
                 elements = f"{off:,} of {tensor.numel():,} elements"

@@ -1,8 +1,9 @@
 """Syntax trees: the calls, names and attributes that a Python file uses, and which of its code can run.
 
 Nothing is executed. Names are followed through imports and plain assignments (`import torch as t`,
-`wait = t.synchronize`), calls through the file's own functions: the body of a function that is called in a loop is in a
-loop. Dead code follows a `return` or `if False`, or is in functions that neither the entry nor the module reaches.
+`wait = t.synchronize`). Calls are followed through the file's own functions: the body of a function that is called in a
+loop is in a loop. Dead code follows a `return` or `if False`, or is in functions that neither the entry nor the module
+reaches.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ UNKNOWN = object()
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """Errors of `uses_of` and `ast.parse` for text that is not Python, or too large or too deep."""
 MOST_PARTS = 32
-"""Parts of a dotted name that are followed; of a longer one, the last."""
+"""Most parts of a dotted name to follow: the last parts of a longer name."""
 MOST_STARS = 50
 """Modules with `import *`: each name may come from any of them."""
 LONGEST_NAME = 200
-"""Characters of a name. A longer one in thousands of places would fill our memory."""
+"""Most characters of a name. A longer name in thousands of places would fill the judge's memory."""
 _LONGEST_ALIAS = 500
-"""Characters of the name that an alias resolves to; of a longer one, the last."""
+"""Most characters of the name that an alias resolves to: the last characters of a longer name."""
 _BY_TORCH = frozenset({"forward", "backward", "setup_context", "step"})
 """Methods of a class that PyTorch calls itself."""
 
@@ -402,9 +403,9 @@ def _spread(
 
 
 def return_line(source: str, entry: str) -> int | None:
-    """Return the line of the last `return` of the function `entry`, or of its definition without one, or None.
+    """Return the line of the last `return` in the function `entry`; without a `return`, the line of its definition.
 
-    In a script, whose `entry` is empty: the line of the last `print`.
+    In a script, whose `entry` is empty, return the line of the last `print`. Return None if there is no such line.
     """
     if (tree := _parsed(source)) is None:
         return None

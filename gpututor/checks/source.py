@@ -16,7 +16,7 @@ _NAMED_AT_RUN_TIME = (
     *("getattr", "eval", "exec", "__import__", "globals", "locals", "vars"),
     *("importlib.import_module", "operator.attrgetter", "operator.methodcaller", "sys.modules"),
 )
-"""Functions and modules that reach names which no syntax tree contains."""
+"""Functions and modules that reach names by computed texts, which no syntax tree contains."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,10 @@ class Rule:
 
 
 def called(name: str, **keywords: Any) -> Rule:
-    """Match a call of any function or method of that name (a dotted name: as imported) with these keywords.
+    """Match a call of any function or method with this name and these keywords.
 
-    A keyword's value is a constant, or `...` for anything that is not one, such as a variable.
+    A dotted name, such as `torch.tensor`, is matched with imports resolved. A keyword's value is a constant, or `...`
+    for a value that is no constant, such as a variable.
     """
     return Rule("call", name, keywords)
 
@@ -91,14 +92,14 @@ def source(
 ) -> Check:
     """Check that the file uses nothing in `forbid`, not even in dead code, and all of `require` in code that can run.
 
-    `item` stands for `called("item")`: a call of any attribute or function of that name; `torch.tensor` is the dotted
-    call, under any name that the file imports it by. Raises `CourseError` for anything that is not a rule.
+    A name such as `item` or `torch.tensor` is short for `called("item")` or `called("torch.tensor")`. Raises
+    `CourseError` for anything that is not a rule.
     """
     forbidden, required = _rules(forbid, name), _rules(require, name)
 
     def sentence(_: Machine) -> str:
         words = [f"uses {', '.join(_short(rule) for rule in required)}"] if required else []
-        words += [f"does without {', '.join(_short(rule) for rule in forbidden)}"] if forbidden else []
+        words += [f"does not use {', '.join(_short(rule) for rule in forbidden)}"] if forbidden else []
         return f"The file {' and '.join(words)}"
 
     def find(run: Run) -> Finding | None:
@@ -142,7 +143,7 @@ def _instead(rule: Rule, fitting: list[Use], nearest: list[Use]) -> str:
     if fitting:
         return f"only at line {fitting[0].line}, which never runs"
     if nearest:
-        what = "without that" if rule.keywords else "in no loop"
+        what = "without these keywords" if rule.keywords else "in no loop"
         return f"{rule.name} {what}, at line {nearest[0].line}"
     return {"call": "no such call", "with": "no such block", "import": "no such import"}.get(rule.kind, "none")
 

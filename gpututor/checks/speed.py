@@ -56,7 +56,7 @@ def speed(
 ) -> Check:
     """Check that the submission takes at most `at_most` times as long as `baseline`; 1 / S requires S times as fast.
 
-    `baseline` is a file of the exercise's folder that defines the same function; sentences call it `beside`.
+    `baseline` is a file of the exercise's folder that defines the same function; `beside` is its name in sentences.
     `real_at_most` is the ratio on real devices; without it nothing is timed there. `least_bytes(drawn)` and
     `least_flops(drawn)` return what every solution must do in one call (without them: move the bytes of the result); a
     submission that is faster than the device's peak rates allow needs review.
@@ -158,9 +158,9 @@ def modelled_figures(submission_s: float, baseline_s: float, calls: int) -> str:
 def _slowest_line(calls: Sequence[Call]) -> tuple[int | None, float]:
     """Return the line that cost most of the calls' time, and its share; (None, 0) if no line is known.
 
-    The host's time from one launch to the next counts for the line of the first, and that before the first launch, such
-    as for views, for `_BEFORE`. Work of the devices after the function has returned counts for the lines that launched
-    it.
+    The host's time from one launch to the next counts for the line of the first. Its time before the first launch, for
+    example for views, counts for `_BEFORE`. Work of the devices after the function has returned counts for the lines
+    that launched it.
     """
     costs: Counter[int] = Counter()
     for call in calls:

@@ -18,7 +18,7 @@ WHY = "A device can copy and compute at the same time: a copy during a kernel co
 WHY_RACES = "Streams run at the same time. Without an order the result is right on one machine and wrong on the next."
 ADVICE = (
     "A copy runs during a kernel only if nothing makes it wait: check that its memory is pinned, which stream it is on,"
-    " and what you launch meanwhile."
+    " and what you launch in the meantime."
 )
 LANES_ADVICE = "Put independent work on separate streams, and wait at the end."
 _WORDS = {"to_device": "host-to-device copies", "to_host": "device-to-host copies", "between": "copies between devices"}
@@ -39,8 +39,8 @@ def overlap(
     """Check the share of time, 0 to 1, that overlaps in each call; each argument is a minimum.
 
     For the copies of a direction: the share of their time in which a kernel runs on the same device. For kernels: the
-    time saved by running concurrently, (sum of times - time in which any runs) / (sum - longest lane), where a lane is
-    one stream of one device; 1 is the most that these lanes could save. Raises `CourseError` for impossible shares.
+    time saved by running concurrently, (sum of times - time in which any runs) / (sum of times - longest lane). A lane
+    is one stream of one device; 1 is the most that these lanes could save. Raises `CourseError` for impossible shares.
     """
     directions = {"to_device": to_device, "to_host": to_host, "between": between}
     wanted = {direction: least for direction, least in directions.items() if least is not None}

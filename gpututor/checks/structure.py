@@ -37,8 +37,8 @@ def structure(
 ) -> Check:
     """Check that the result has the structure of the reference's, called on the inputs in their own dtype.
 
-    With `memory_format` also check the strides of each tensor: row by row (`contiguous`), or with the channels of
-    images (4 dimensions) and volumes (5) innermost (`channels_last`; tensors of other dimensions row by row).
+    With `memory_format` also check the strides of each tensor. `contiguous` is row by row. `channels_last` has the
+    channels of images (4 dimensions) and volumes (5 dimensions) innermost, and other tensors row by row.
     """
     if memory_format not in (None, "contiguous", "channels_last"):
         raise CourseError(f"structure: memory_format={memory_format!r}", 'Use "contiguous" or "channels_last".')

@@ -1,8 +1,9 @@
 """Audit of tolerances: does each check of values reject nonsense, on inputs as they are drawn?
 
-Each part of the reference's result is replaced by zeros, ones, its mean, an unchanged input of the same shape, the
-transposed result, and the result of inputs in the next lower precision. Each must exceed what the check allows by ten
-times (the next lower precision by two times at float16), or equal the reference.
+Each part of the reference's result is replaced with zeros, ones, its mean, and an unchanged input of the same shape. It
+is also replaced with the transposed result, and with the result of inputs in the next lower precision. The error of
+each must be ten times what the check allows (twice for the next lower precision at float16), unless it equals the
+reference.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ LOWER = "the next lower precision"
 
 @dataclass(frozen=True)
 class Nonsense:
-    """A kind of wrong result in place of one part of the right one, over all cases."""
+    """A wrong result that replaces one part of the right result, tried in all cases."""
 
     check: str
     path: str
@@ -51,7 +52,7 @@ class Nonsense:
 
     @property
     def weak(self) -> bool:
-        """True if it would be accepted, or nearly."""
+        """True if a check accepts it, or almost accepts it."""
         return self.times is not None and self.times < self.least
 
     @property

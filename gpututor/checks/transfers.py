@@ -54,7 +54,7 @@ def _uses(source: str) -> list[Use]:
 
 
 def _cause(name: str, line: int | None, uses: Sequence[Use]) -> str:
-    """Return the likely call that the line contains, else describe the operator."""
+    """Return the call in this line that probably caused the wait; if there is none, describe the operator."""
     here = {use.names[0].rpartition(".")[2]: use for use in uses if use.line == line and use.kind == "call"}
     for likely in _LIKELY.get(name, ()):
         if likely in here:
@@ -96,7 +96,7 @@ def transfers(
 ) -> Check:
     """Check the copies in each call, by direction, as a count and in bytes: exactly, as (low, high), or by a function.
 
-    The host does not wait for an asynchronous copy: of pinned memory, with `non_blocking=True`.
+    An asynchronous copy, from or to pinned memory with `non_blocking=True`, does not make the host wait.
     """
     rules = [
         (_wrong_count, TO_DEVICE, to_device),
@@ -131,8 +131,8 @@ def syncs(
 ) -> Check:
     """Check the number of times that the host waits for a device in each call.
 
-    `loop_of`: count the waits of each process between its first and its last launch of a kernel whose name matches this
-    pattern, such as `aten::*mm`, and no others.
+    `loop_of`: count only the waits of each process between its first and its last launch of a kernel whose name matches
+    this pattern, such as `aten::*mm`. If no kernel matches, all waits count.
     """
 
     def find(run: Run, call: Call) -> Finding | None:
@@ -153,7 +153,7 @@ def syncs(
 
 
 def _waits(call: Call, loop_of: str) -> list[Event]:
-    """Return the waits for a device; with `loop_of`, those between kernels of that name."""
+    """Return the waits for a device; with `loop_of`, the waits between kernels of that name, if there are any."""
     waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
     work = launches_of(call, loop_of) if loop_of else []
     if not work:

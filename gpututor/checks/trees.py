@@ -174,9 +174,9 @@ def describe_key(key: object) -> str:
 
 
 class LeafComparison:
-    """Groups of objects that were compared and are equal: equality is transitive, so n objects need n comparisons.
+    """Groups of objects that were compared and are equal. Equality is transitive, so n objects need n comparisons.
 
-    Objects are known by `id`, so the caller must keep them alive.
+    Objects are identified by `id`, so the caller must keep them alive.
     """
 
     def __init__(self) -> None:
@@ -213,7 +213,7 @@ class Difference(NamedTuple):
 def first_difference(
     expected: Any, got: Any, leaf: Leaf, path: str = "", alike: LeafComparison | None = None
 ) -> Difference | None:
-    """Return the first part that differs in type or nesting, or by `leaf`; None if there is none.
+    """Return the first part whose type, nesting or leaf differs; None if there is none.
 
     `leaf(path, expected, got)` compares parts of equal type that are not containers, and returns a description or
     None. Tensors that are known to be `alike` are not compared again, however often they occur.

@@ -1,6 +1,6 @@
 """Work: the floating-point operations that results need, and the number that the devices did.
 
-The modelled clock sees only PyTorch's operators: a product that NumPy computes on the host costs nothing. So a time
+The modelled clock counts only PyTorch's operators: a product that NumPy computes on the host costs nothing. So a time
 counts only if the devices did the work. Operations are counted as PyTorch's `FlopCounterMode` does: of matrix products
 and convolutions.
 """
@@ -21,7 +21,7 @@ from gpututor.trace.formatting import operations
 
 LEAST_SHARE = 0.9
 """Share of the reference's operations that the devices must do."""
-WHY = "Work that a device does not do takes no time there: such a time says nothing about the device."
+WHY = "Work that the device does not do takes no time on it, so this time says nothing about the device."
 ADVICE = "Compute on the device, with PyTorch: what NumPy or Python compute on the host cannot be timed here."
 
 

@@ -1,8 +1,8 @@
 """Feedback: the student's view of a report, and its Markdown.
 
 `StudentView` alone decides what students may know. The Markdown of `classroom feedback`, Gradescope's output and the
-students' reports on the HTML page are made from it. Its texts are plain text, which the code that shows them escapes:
-in Markdown with fenced blocks that they cannot end, code spans, and escaped punctuation.
+students' reports on the HTML page are made from it. Its texts are plain text, which the code that shows them
+escapes. Markdown has them in fenced blocks that they cannot end, in code spans, or with escaped punctuation.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def write_reports(
         if path.suffix in (".md", ".html") and not path.name.startswith(".")
     }
     known = [folder_name(marks.student.id) for marks in gradebook.students]
-    return list(left_over(folder.feedback, written, known, "reports", "send what is in it"))
+    return list(left_over(folder.feedback, written, known, "reports", "send its files"))
 
 
 @dataclass(frozen=True)

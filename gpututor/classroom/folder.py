@@ -104,10 +104,10 @@ class ClassFolder:
     def read_class(self) -> Class:
         """Raise `UsageError` if there is no class, or it cannot be read."""
         advice = "Move the file away, then grade the class again with --resume, and with --course if you used it."
-        return self.or_not_graded(read_json(self.class_file, _class_of, advice))
+        return self.require_graded(read_json(self.class_file, _class_of, advice))
 
-    def or_not_graded(self, content: Built | None) -> Built:
-        """Return the content of a file. Raise `UsageError` if there is none, because no class was graded."""
+    def require_graded(self, content: Built | None) -> Built:
+        """Return the content of a file; raise `UsageError` if it is None, because no class was graded."""
         if content is None:
             advice = "Run `gpututor classroom grade` first."
             raise UsageError(f"{self.folder} has no graded class.", advice)

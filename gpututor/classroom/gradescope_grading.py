@@ -55,7 +55,7 @@ def grade_submission(root: Path, notify: Callable[[str], None]) -> Path:
     metadata = read_metadata(root / "submission_metadata.json")
     course = load_course(source / COURSE)
     rules = read_rules(source / RULES, settings.course) if (source / RULES).exists() else Rules()
-    # Gradescope shows this assignment alone. Slip days are therefore all taken as unspent.
+    # Gradescope shows only this assignment, so all slip days count as unspent.
     rules = _with_dates(replace(rules, assigned=settings.exercises, drop_lowest=0), metadata.due)
     say = catalog(rules.language, course.folder)
     limit = rules.max_attempts_for(rules.assigned[0])  # the same for all of them
@@ -96,7 +96,7 @@ def _with_dates(rules: Rules, due: datetime | None) -> Rules:
 
 
 def _as_export(submission: Path, folder: Path, metadata: SubmissionMetadata) -> None:
-    """Lay the submission out as in an export of the whole class. Links stay links, which intake refuses."""
+    """Copy the submission to `folder` in the layout of an export of a class. Links stay links, which intake refuses."""
     try:
         shutil.copytree(submission, folder / "submission_1", symlinks=True)
     except (OSError, shutil.Error) as error:
@@ -143,7 +143,7 @@ def _grade(
 def _write_roster(
     class_: Class, course: Course, roster: Path, folder: ClassFolder, metadata: SubmissionMetadata
 ) -> str:
-    """Put the student's row of the roster into the class's folder, if submitted exercises have variants.
+    """Write the student's row of the roster to the class's folder, if submitted exercises have variants.
 
     Return a sentence for the student if there is no such row.
     """
@@ -169,7 +169,7 @@ def _isolation(notify: Callable[[str], None]) -> IsolationName:
     try:
         working_in_bubblewrap()
     except NotGradableHere as error:
-        notify(f"{error.title} Graded without it: the submission could read what this container contains.")
+        notify(f"{error.title} Graded without bubblewrap: the submission could read the files of this container.")
         return "process"
     return "bubblewrap"
 
@@ -191,7 +191,7 @@ def _results(folder: ClassFolder, rules: Rules, course: Course, notes: Sequence[
         notes = [
             *notes,
             f"These points are right if you still have {count(marks.slip_days, 'slip day')}.",
-            "Slip days are counted in the gradebook, over all assignments: if you have fewer, it takes a penalty off.",
+            "The gradebook counts slip days over all assignments: if you have fewer left, it takes a penalty off.",
         ]
     reports = (mark.counted.report for mark in marks.marks if mark.counted is not None)
     seconds = sum(report.elapsed_s for report in reports if report is not None)

@@ -134,7 +134,7 @@ def results_beyond_limit(metadata: SubmissionMetadata, limit: int, rules: Rules,
         f"At most {attempts}: attempt {metadata.attempt} was not graded.",
         f"The points are those of attempt {place + 1}.",
     )
-    # The last attempt beyond the limit, if there is one, shows the results of the attempt that counts, too.
+    # An earlier attempt beyond the limit repeats the texts of the attempt that counts.
     last = metadata.earlier[-1].results if metadata.attempt > limit + 1 else {}
     shown = metadata.earlier[place].results or last
     kept = {key: shown[key] for key in _KEPT if isinstance(shown.get(key), list)}

@@ -31,7 +31,7 @@ from gpututor.json_dataclasses import read
 SCHEMA_VERSION = 1
 _SECRET_BYTES = 32
 _START_S, _RUN_FACTOR, _TIMED_S = 120.0, 10.0, 600.0
-"""Parts of a job's timeout, which is far beyond the time of any grading."""
+"""Parts of a job's timeout, which is far longer than any grading takes."""
 
 
 def class_secret(path: Path) -> bytes:
@@ -125,7 +125,7 @@ class Options:
     def read(cls, folder: ClassFolder) -> Options:
         """Raise `UsageError` if nothing was graded, or the file cannot be read."""
         advice = "Move the file away, then grade the class again with --resume and the same options."
-        return folder.or_not_graded(read_json(folder.options_file, _options_of, advice))
+        return folder.require_graded(read_json(folder.options_file, _options_of, advice))
 
     def key_of(self, submission: Submission) -> GradingKey | None:
         """Return the key of a grading in the journal; None for a file that is not graded."""
@@ -215,7 +215,7 @@ class Job:
     """The virtual GPU's model; empty for each scenario's own."""
     journal: str
     timeout_s: float
-    """Seconds after which a grading hangs."""
+    """Seconds after which a grading counts as hung."""
     gpus: int = 0
     """Most real devices that a scenario needs; 0 for other devices."""
 

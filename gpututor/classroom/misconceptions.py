@@ -22,7 +22,7 @@ from gpututor.files import ordinary, write_atomically
 from gpututor.grading.report import Report, Verdict
 
 MOST_ALIKE = 3
-"""Wrong solutions that a failure may resemble; with more of them, it says nothing about the misconception."""
+"""Most wrong solutions that a failure may resemble. With more, the failure does not show which misconception it is."""
 _NUMBER = re.compile(r"-?\d[\d.,]*(e[+-]?\d+)?")
 
 
@@ -42,7 +42,7 @@ class Misconception:
 
     exercise: str
     wrong: tuple[WrongSolution, ...]
-    """Several if their reports do not differ; empty for failures like none of them."""
+    """Several if their reports are the same; empty if the failures resemble none."""
     students: tuple[str, ...]
 
     @property
@@ -65,7 +65,7 @@ def wrong_solutions(gradebook: Gradebook, course: Course, folder: ClassFolder) -
 def misconceptions(
     gradebook: Gradebook, wrong: Sequence[WrongSolution], options: Options, folder: ClassFolder
 ) -> list[Misconception]:
-    """Match failures with wrong solutions: by exercise, most frequent first, those like none last."""
+    """Match failures with wrong solutions: by exercise, most frequent first, unmatched failures last."""
     graded: dict[str, list[tuple[WrongSolution, Report]]] = {}
     for each in wrong:
         key = options.key_of(each.submission)
@@ -83,8 +83,8 @@ def misconceptions(
 def similar(report: Report, graded: Iterable[tuple[WrongSolution, Report]]) -> tuple[WrongSolution, ...]:
     """Return the wrong solutions that fail the same checks in the same scenarios.
 
-    Those with the same words, numbers apart, come before others. A crash needs the same words, because unlike mistakes
-    end in crashes.
+    If any also have the same words, apart from numbers, only these count. A crash needs the same words, because
+    different mistakes end in crashes.
     """
     failures = signature(report)
     alike = {each: signature(other) for each, other in graded}

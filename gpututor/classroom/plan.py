@@ -62,7 +62,7 @@ class GradingPlan:
     grader_changed: str = ""
     """The change of gpututor itself since the last run: `0.1.0 1a2b3c4d5e6f → 0.1.0 9f8e7d6c5b4a`, or empty."""
     anew: int = 0
-    """Gradings to do that the last run's options had a report for."""
+    """Number of gradings to repeat: with the last run's options, the journal has their reports."""
     working: frozenset[str] = frozenset()
 
 
@@ -115,8 +115,8 @@ def plan_grading(
     torch = torch_version()
     if not torch:
         raise NotGradableHere("PyTorch is not installed.", f"`{sys.executable} -m pip install torch` installs it.")
-    is_for_real = options.device.partition(":")[0] in ("auto", *ACCELERATORS)
-    accelerators = inventory().accelerators if is_for_real else ()
+    may_use_real_devices = options.device.partition(":")[0] in ("auto", *ACCELERATORS)
+    accelerators = inventory().accelerators if may_use_real_devices else ()
     secret = class_secret(folder.secret_file)
     variants = Variants(class_, course, folder)
     used = {exercise.device for exercise in last.exercises} if last else set()
@@ -216,7 +216,7 @@ def _secret(given: Path | None, folder: ClassFolder, last: str, is_graded: bool)
             folder.secret_file.chmod(0o600)
     if class_secret(folder.secret_file) != secret:
         raise UsageError(
-            f"{folder.secret_file} is another secret than {given}.",
+            f"{folder.secret_file} and {given} are different secrets.",
             "A class has one secret: leave out --secret, or choose another folder with --out.",
         )
     return secret

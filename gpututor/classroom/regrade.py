@@ -28,13 +28,15 @@ from gpututor.hardware.inventory import load_inventory, torch_version
 from gpututor.hardware.scenario import ACCELERATORS
 
 
-def job_again(folder: ClassFolder, submission: Submission, course_folder: Path | None = None) -> Job:
-    """Return the job of a submission. Raises `UsageError` if the result would differ because something changed."""
-    return jobs_again(folder, [submission], course_folder)[0]
+def regrade_job(folder: ClassFolder, submission: Submission, course_folder: Path | None = None) -> Job:
+    """Return a job that grades a submission again. Raises `UsageError` if something that affects the result changed."""
+    return regrade_jobs(folder, [submission], course_folder)[0]
 
 
-def jobs_again(folder: ClassFolder, submissions: Sequence[Submission], course_folder: Path | None = None) -> list[Job]:
-    """Return the jobs of submissions with the options of the last run. Raises `UsageError` if something changed."""
+def regrade_jobs(
+    folder: ClassFolder, submissions: Sequence[Submission], course_folder: Path | None = None
+) -> list[Job]:
+    """Return jobs for `submissions` with the options of the last run. Raises `UsageError` if something changed."""
     options = Options.read(folder)
     class_ = folder.read_class()
     course = load_course(course_folder or Path(class_.course))
@@ -62,7 +64,7 @@ def jobs_again(folder: ClassFolder, submissions: Sequence[Submission], course_fo
     return jobs_of(replace(class_, handed_in=tuple(submissions)), course, folder, options, secret)
 
 
-def request_again(job: Job, recording: Path | None) -> GradeRequest:
+def regrade_request(job: Job, recording: Path | None) -> GradeRequest:
     """Make a request without a journal. Raises `GradingError` for a lost file, `NotGradableHere` without the device."""
     kind = job.key.device.split()[0]
     accelerators = load_inventory().accelerators if kind in ACCELERATORS else ()
@@ -71,7 +73,7 @@ def request_again(job: Job, recording: Path | None) -> GradeRequest:
     return replace(request, key=None, journal=None, recording_folder=None if recording is None else str(recording))
 
 
-def may_be_taken(report: Report) -> bool:
+def is_acceptable(report: Report) -> bool:
     """Return True if the report is about the submission, and not about a failed grading."""
     return report.outcome not in NO_RESULTS
 

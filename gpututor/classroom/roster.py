@@ -1,7 +1,7 @@
 """Rosters: the instructor's list of the class with sections and extensions, and the matching of people with students.
 
-The columns are `id`, `name`, `email`, `section`, `extension` (hours) and `pseudonym`. A class list of a platform often
-has other names for them, which are accepted, too.
+The columns are `id`, `name`, `email`, `section`, `extension` (hours) and `pseudonym`. The names that platforms give
+these columns are accepted too.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Person:
 def match_students(people: Sequence[Person], students: Sequence[Student], *, has_names: bool) -> dict[int, int]:
     """Return positions in `students` by positions in `people`.
 
-    They match by the platform's number, by id or address, and by a name that is unique on both sides. Nobody matches
-    twice. `has_names`: False if students gave themselves their names, which then do not count.
+    They match by the platform's number, by id or address, and by a name that is unique on both sides. No one
+    matches twice. `has_names`: False if students chose their names themselves; then names do not count.
     """
     matches: dict[int, int] = {}
     keys: Sequence[tuple[Callable[[Person], set[str]], Callable[[Student], set[str]]]] = (

@@ -44,7 +44,7 @@ class ExerciseRules:
     """Rules for one exercise. None: the class's value."""
 
     points: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """Points by names of checks, in place of the author's."""
+    """Points by names of checks, instead of the author's."""
     extra: tuple[str, ...] = ()
     """Checks whose points are added to those of the exercise."""
     needs: tuple[str, ...] | None = None
@@ -69,7 +69,7 @@ class LatePolicy:
     taken_from: Literal["earned", "possible"] = "earned"
     """Basis of the penalty: the attempt's points, or the exercise's."""
     grace_minutes: float = 0.0
-    """Minutes within which an attempt is in time. A later one is late from the due date on."""
+    """Minutes after the due date in which an attempt is still in time. Later attempts are late from the due date on."""
     most_per_cent: float = 100.0
     reject_after_hours: float | None = None
     """Hours after the due date after which an attempt is worth nothing; None: never."""

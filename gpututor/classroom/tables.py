@@ -28,7 +28,7 @@ _LARGEST_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class PlatformCell:
-    """A cell of a platform's file, which returns to it unchanged if it is a number or a single -."""
+    """A cell of a platform's file. A number or a single - is written back unchanged."""
 
     text: str
 

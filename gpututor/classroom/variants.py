@@ -1,7 +1,7 @@
 """Variants of exercises: each student has values of their own, in the task, the starter and the grading.
 
-`exercise.toml` names the values. A student's value follows from the course's seed, the exercise and the student's id,
-so that nothing has to be stored between handing out and grading.
+`exercise.toml` names the values. A student's value follows from the course's seed, the exercise and the student's id.
+So nothing has to be stored between handing out the course and grading.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def values_of(exercise: Exercise, student: str, seed: str) -> Values:
 
 
 def other_values(exercise: Exercise) -> Iterator[Values]:
-    """Yield choices that together have each value of each variant, but the first values."""
+    """Yield choices that together cover all values of each variant, except the first."""
     for at in range(1, max((len(variant.values) for variant in exercise.variants), default=0)):
         yield tuple((variant.name, variant.values[at % len(variant.values)]) for variant in exercise.variants)
 

@@ -1,7 +1,7 @@
 """The queue of gradings that are still to do: claims, results and retries.
 
-A submission's behavior is a final result. A grading that failed by itself is retried, after all others, by another
-judge.
+Any behavior of a submission is a final result. If the grading itself fails, another judge retries it after all other
+jobs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpututor.errors import TutorError
 from gpututor.grading.report import Outcome
 
 MOST_ATTEMPTS = 3
-"""Attempts at a grading that fails."""
+"""Most attempts at a grading that fails."""
 MOST_BROKEN = 8
 """Failures after which an exercise counts as broken, if none of its gradings succeeded before."""
 

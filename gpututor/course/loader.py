@@ -252,7 +252,7 @@ def load_exercise(folder: Path) -> Exercise:
 def _load_lesson(
     numbered: _NumberedFolder, taken: dict[str, Path], problems: list[CourseError], for_students: bool, parse: Parse
 ) -> Lesson:
-    """Return the lesson, if need be with its folder's name as title; `taken` are the exercises' slugs so far."""
+    """Return the lesson, whose title defaults to its folder's name. `taken`: folders of exercises by slug, so far."""
     about = read_manifest(numbered.folder / "lesson.toml", LESSON_KEYS, problems, parse)
     _check_file(os.path.join(numbered.folder, "lesson.md"), problems)
     exercises: list[Exercise] = []

@@ -34,7 +34,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class MutantWaiver:
-    """A harmless change of the solution, which no check must detect; see `gpututor verify`."""
+    """A harmless change of the solution, which no check needs to detect; see `gpututor verify`."""
 
     change: str
     """The mutant's name in `gpututor verify`."""
@@ -43,7 +43,7 @@ class MutantWaiver:
 
 @dataclass(frozen=True)
 class Variant:
-    """A name in the texts of an exercise, in whose place each student has one of several values."""
+    """A placeholder in the texts of an exercise. Each student gets one of its values."""
 
     name: str
     """`{name}` in the files is replaced."""
@@ -51,7 +51,7 @@ class Variant:
 
     @property
     def place(self) -> str:
-        """Text that is replaced: `{size}`."""
+        """The placeholder as the files have it: `{size}`."""
         return f"{{{self.name}}}"
 
 
@@ -144,11 +144,11 @@ class Exercise:
         return tuple(sorted((self.folder / "wrong").glob("*.py")))
 
     def file(self, name: str) -> str:
-        """Return the text of a file, with values in the places of variants."""
+        """Return the text of a file, with the values of variants filled in."""
         return self.filled(_read(self.folder / name))
 
     def filled(self, text: str) -> str:
-        """Replace the places of variants by their values."""
+        """Replace the placeholders of variants with their values."""
         chosen = dict(self.chosen)
         for variant in self.variants:
             text = text.replace(variant.place, chosen.get(variant.name, variant.values[0]))

@@ -30,7 +30,7 @@ MAX_NOTEBOOK_BYTES = 16 << 20
 MAX_CODE_BYTES = 256 << 10
 """Size of all code cells."""
 MOST_STATEMENTS = 3_000
-"""Statements whose names are looked at, 0.2 ms each."""
+"""Most statements whose names are analyzed, 0.2 ms each."""
 _LONGEST_MAGIC = 1_000
 _HEADER = "# From a notebook"
 _CELL = re.compile(r"# code cell (\d+)")
@@ -45,7 +45,7 @@ _LINE_MAGIC = re.compile(r"(?:[\w, \t]+=[ \t]*)?(?:%{1,2}[A-Za-z]|!|\?{1,2}[\w.]
 
 
 _ANY = "*"
-"""Name that stands for all names of an import."""
+"""Stand-in for the names of `from … import *`."""
 
 
 class NotebookError(ValueError):
@@ -151,7 +151,7 @@ def _code_cells(content: bytes) -> Iterator[tuple[str, bool]]:
     size = 0
     for number, cell in enumerate(cells, 1):
         if not isinstance(cell, dict):
-            raise NotebookError(f"Cell {number} of the notebook is not a table.")
+            raise NotebookError(f"Cell {number} of the notebook is not a JSON object.")
         if cell.get("cell_type") != "code":
             continue
         source = cell.get("source")

@@ -86,7 +86,7 @@ class Workspace:
         return self.folder / ".backups"
 
     def write(self, exercise: Exercise, text: str, *, over: str | None = None) -> None:
-        """Write the learner's file atomically; create the file and its folder if need be, keep a byte order mark.
+        """Write the learner's file atomically; create a missing file or folder, and keep a byte order mark.
 
         Raises `ChangedMeanwhile` if `over` is given and the file contains another text.
         """
@@ -164,9 +164,9 @@ class Workspace:
 def find_workspace(explicit: Path | None = None, course: Course | None = None) -> Workspace | None:
     """Return the learner's folder for `course`, by default the course that comes with gpututor; None without one.
 
-    That is `explicit` if given; else the nearest parent folder with a workspace of no other course, the workspace made
-    last, or the default workspace. None also if the workspace made last is missing or unknown, for which
-    `check_not_missing` raises an error.
+    If `explicit` is given, only that folder counts. Otherwise the current folder and its parents are searched, then the
+    workspace made last, or the default workspace if none was made. Workspaces of other courses are skipped. If the
+    workspace made last is missing, `check_not_missing` raises an error.
     """
     if explicit is not None:
         return _workspace_in(explicit)
@@ -196,8 +196,8 @@ def _workspaces_here() -> list[Workspace]:
 def check_not_missing(course: Course) -> None:
     """Raise `WorkspaceError` if the learner's folder is missing, or if the file with its path cannot be read.
 
-    It may have been moved, or its disk is not mounted. Nothing replaces it: an empty folder, or an older one, would
-    look as if the work were lost.
+    The folder may have been moved, or its disk is not mounted. It is not replaced: an empty or older folder would look
+    as if the work were lost.
     """
     folder = _remembered(course.place)
     if folder is not None and _workspace_in(folder) is None:
@@ -211,7 +211,7 @@ def check_not_missing(course: Course) -> None:
 def make_workspace(folder: Path, course: Course, *, remember: bool = True) -> tuple[Workspace, list[Path]]:
     """Create the files of `course` that are missing in `folder`; return the new files.
 
-    The folder becomes the course's default folder; if `remember` is false, only if there is no other.
+    The folder becomes the course's default folder; with `remember=False`, only if the course has none yet.
     """
     remembered = paths.remembered_workspace_file(course.place)
     is_first = not remembered.exists() and _workspace_in(paths.default_workspace(course.place)) is None

@@ -23,7 +23,7 @@ CANCEL_GRACE_S = 0.5
 IsolationName = Literal["process", "bubblewrap"]
 WorkersName = Literal["spare", "fork server"]
 QUICKEST: WorkersName = "fork server" if sys.platform == "linux" else "spare"
-"""The best choice for several gradings: PyTorch is imported once, and another worker is ready in milliseconds."""
+"""The best choice for several gradings. A fork server imports PyTorch once, then starts workers in milliseconds."""
 
 
 class GradingService(Protocol):
@@ -42,8 +42,8 @@ class GradingClient:
     """A judge process, started at the first use and again after it died.
 
     `isolation`: if it is not available, gradings end with `not gradable here`.
-    `workers`: each a new Python, started ahead of need; or forked by a server that has imported torch (Linux).
-    `once`: one grading only, after which no worker is started ahead of need.
+    `workers`: `spare` starts a Python process for each worker, ahead of need; `fork server` forks them from a
+    process that has imported torch. `once`: only one grading, so no worker is started ahead of need after it.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class GradingClient:
             number, judge = next(self._numbers), self._running_judge()
             self._current = number
             try:
-                yield from self._conversation(judge, number, request)
+                yield from self._events_of(judge, number, request)
             finally:
                 self._current = None
                 self._cancelled.discard(number)
@@ -109,8 +109,8 @@ class GradingClient:
         if judge is not None:
             judge.close()
 
-    def _conversation(self, judge: JudgeProcess, number: int, request: GradeRequest) -> Iterator[GradingEvent]:
-        # 8 ms with reports, and the app's first paint needs neither.
+    def _events_of(self, judge: JudgeProcess, number: int, request: GradeRequest) -> Iterator[GradingEvent]:
+        # Imported late: 8 ms with reports, which the app's first paint does not need.
         from gpututor.grading.events import GradingCancelled, GradingFinished, event_from_json, request_to_json
         from gpututor.protocol.frames import FrameError
 

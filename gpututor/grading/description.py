@@ -1,4 +1,4 @@
-"""Descriptions of an exercise's checks, which the judge sends to a client (a contract between the two)."""
+"""Descriptions of an exercise's checks, which the judge sends to its client."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class CallStarted:
 
 @dataclass(frozen=True)
 class OutputPrinted:
-    """The newest line that the submission printed in a run that goes on. Sent now and then, not for each line."""
+    """The newest line that the running submission printed. Sent now and then, not for each line."""
 
     line: str
     """Text from the submission, possibly cut, and with any characters."""

@@ -1,7 +1,7 @@
 """The journal of gradings: a folder with a file for each grading, written whole or not at all, and never overwritten.
 
-A grading is identified by everything that could change its report, see `GradingKey`: the same grading need not run
-again. The judge writes the journal before it reports the end, as its client may be gone by then.
+A `GradingKey` contains everything that could change a report, so a grading with the same key need not run again. The
+judge writes the journal before it reports the end, because its client may be gone by then.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOT_OF_THE_GRADER = frozenset(
         "translation",
     )
 )
-"""Parts of the package that the judge never imports, and the built-in course, whose exercises have digests."""
+"""Parts of the package that the judge never imports, and the built-in course, whose exercises have other digests."""
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from gpututor.processes import children, hide_environment, hide_from_others, kil
 from gpututor.protocol.frames import read_frame, write_frame
 
 SILENCE_S = 300.0
-"""Seconds without an answer while a judge works by itself: it imports PyTorch, or a check computes."""
+"""Seconds without an answer while no worker keeps the judge waiting: it imports PyTorch, or a check computes."""
 SLACK_S = 60.0
-"""Seconds without an answer beyond the time for which it waits for a worker."""
+"""Further seconds without an answer, after the time for which the judge waits for a worker."""
 ENDS_WITHIN_S = 5.0
 ENDED_WITHIN_S = 0.5
-"""Seconds until a judge that closed its answers must have ended with a status."""
+"""Seconds in which a judge must end after it closed its answers."""
 INHERITED = (
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "TZ", "GPUTUTOR_HOME", "LD_LIBRARY_PATH", "SYSTEMROOT",
 )  # fmt: skip
@@ -39,7 +39,7 @@ class JudgeProcess:
         self._writing, self._ending = threading.Lock(), threading.Lock()
         self._keeper = _start(arguments)
         self.silent_s = 0.0
-        """Seconds of silence after which it was ended; 0.0 if it was not ended for that."""
+        """Seconds of silence after which the judge was ended; 0.0 if it was not ended because of silence."""
 
     @property
     def pid(self) -> int:
@@ -47,12 +47,12 @@ class JudgeProcess:
         return next(iter(children(self._keeper.pid)), 0)
 
     def poll(self) -> int | None:
-        """Return its exit status; None while it runs."""
+        """Return the judge's exit status; None while it runs."""
         return self._keeper.poll()
 
     @property
     def has_ended_itself(self) -> bool:
-        """True if it ended, and not by a signal."""
+        """True if the judge ended without a signal."""
         return self._keeper.returncode is not None and self._keeper.returncode >= 0
 
     def write(self, header: dict[str, object]) -> None:
@@ -62,7 +62,7 @@ class JudgeProcess:
             write_frame(self._keeper.stdin, header)
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Yield the headers of its answers; end it if it is silent for too long. Raises `FrameError` or `OSError`."""
+        """Yield the headers of the judge's answers; end it if it is silent too long. Raises `FrameError`, `OSError`."""
         assert self._keeper.stdout is not None
         allowed_s = SILENCE_S
         while True:
@@ -75,7 +75,7 @@ class JudgeProcess:
                 yield header
 
     def close(self) -> None:
-        """Let it end by itself, which removes its files, and kill what is left."""
+        """Let the judge end by itself and remove its files; then kill what is left."""
         assert self._keeper.stdin is not None
         with contextlib.suppress(OSError):  # unsent requests are lost with a dead judge
             self._keeper.stdin.close()
@@ -83,14 +83,14 @@ class JudgeProcess:
         self._close_pipes()
 
     def kill(self) -> None:
-        """End it with everything that it started, from any thread."""
+        """End the judge and everything that it started. Safe from any thread."""
         with self._ending:
             if self.poll() is None:
                 self._keeper.terminate()
                 self._wait_for_end()
 
     def forget(self) -> None:
-        """End it, and close its pipes."""
+        """End the judge, and close its pipes."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._keeper.wait(ENDED_WITHIN_S)
         self.kill()
@@ -111,7 +111,7 @@ class JudgeProcess:
 
     @contextlib.contextmanager
     def _ended_after(self, allowed_s: float) -> Iterator[None]:
-        """End the judge if the block takes longer. Time in which this process itself is stopped hardly counts."""
+        """End the judge if the block takes longer. Time during which this process is suspended hardly counts."""
         over = threading.Event()
 
         def watch() -> None:

@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
     @property
     def is_of_the_submission(self) -> bool:
-        """True if the submission was judged; the other outcomes say why it could not be."""
+        """True if the outcome is a result of the submission; other outcomes are about the grading."""
         return self.exit_code in (0, 1)
 
 
@@ -52,11 +52,11 @@ class Status(StrEnum):
     TOO_SLOW = "too slow"
     """Right, but slower than the author allows."""
     INCONCLUSIVE = "inconclusive"
-    """Measured on a machine that was too noisy to decide: never a pass, never a failure."""
+    """Not decided, because this machine is too noisy or cannot measure it: neither a pass nor a failure."""
     NEEDS_REVIEW = "needs review"
-    """Figures that contradict each other, or an unforeseen result: a person must look. Never a pass or blame."""
+    """Figures that contradict each other, or an unforeseen result: a person must decide. No accusation."""
     NOT_RUN = "not run"
-    """Skipped, as something that the check depends on broke."""
+    """Skipped, because the run failed, or a check that this check needs did not pass."""
     HELD_BACK = "held back"
     """Passed, but the values are wrong: a wrong result earns no points for its cost."""
 

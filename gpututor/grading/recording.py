@@ -53,9 +53,9 @@ class CallRecording:
     elapsed_ns: int
     """Nanoseconds from the call until all devices were done."""
     floor_ns: int
-    """Least time for the same work by the device's bandwidth and compute rate; 0 if unknown."""
+    """Least nanoseconds for the same work, by the device's bandwidth and compute rate; 0 if unknown."""
     peak_bytes: int
-    """Largest memory of tensors on one device."""
+    """Most bytes that tensors held on one device."""
     peak_line: int | None
     """The line of the submission that reached the peak; None if no line did."""
     events: int
@@ -114,7 +114,7 @@ class RunRecording:
 
     @property
     def floor_ns(self) -> int:
-        """Least time of all calls; 0 if that of any call is unknown."""
+        """Least nanoseconds of all calls; 0 if any call's is unknown."""
         return _sum_of_calls(self.calls, "floor_ns") if all(call.floor_ns for call in self.calls) else 0
 
     @property

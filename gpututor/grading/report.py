@@ -84,8 +84,8 @@ class RunSummary:
     own_gpu: str = ""
     """The exercise's own GPU model if the run was on another model of the virtual GPU; else empty."""
     placement: Placement = ""
-    """Evidence of where tensors lived: the trace in the worker, with the driver's own figures to
-    support it, or only the worker's answers; empty if nothing ran."""
+    """Evidence of where tensors lived: the virtual GPU's trace (traced), the driver's memory figures (corroborated), or
+    only the worker's answers (self-reported); empty if nothing ran."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,10 @@ class Environment:
 class Report:
     """Result of one grading.
 
-    Points: a check counts once, and earns only if it passed in every scenario where it applies (a check that could
-    not run did not pass). `points` are a mark only if `final` is true. They are not final if the submission was not
-    judged (rejected, not gradable here, internal error), if a check was inconclusive or needs review, or if there is a
-    suspicion: grading again, or a person's review, may change the points either way.
+    Points: a check counts once, and earns only if it passed in every scenario where it applies. A check that could not
+    run did not pass. `points` are a mark only if `final` is true. They are not final if the submission was not judged
+    (rejected, not gradable here, internal error), if a check was inconclusive or needs review, or if there is a
+    suspicion. Then another grading, or a person's review, may change the points either way.
 
     Raises `ValueError` for a pass with a check that did not pass, or with a suspicion.
     """

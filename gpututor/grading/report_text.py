@@ -144,7 +144,7 @@ class RunProgress:
         self._clock = clock
         self._limit_s = limit_s
         self.printed = ""
-        """The newest line that the submission printed, as it is."""
+        """The newest line that the submission printed, unchanged."""
         self._began = clock()
         self._machine = (1, 1)
         self._call = (0, 0)

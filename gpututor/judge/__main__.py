@@ -1,7 +1,8 @@
 """Entry point of the judge's process, which `gpututor.grading.keeper` starts.
 
 It reads requests as frames on stdin and answers with frames on stdout. The main thread grades one request at a time. A
-second thread listens: it handles a cancel at once, and ends everything when stdin or the keeper's pipe closes.
+second thread reads the requests, handles a cancel at once, and ends everything when stdin closes. A third thread ends
+everything when the keeper's pipe closes.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Freezer:
         self._modules = len(sys.modules)
 
     def freeze_imports(self) -> None:
-        """Freeze again if many modules are new: a reference may import SymPy, 20 ms of each collection."""
+        """Freeze again if many modules are new: SymPy, which a reference may import, costs each collection 20 ms."""
         if len(sys.modules) >= self._modules + self.MANY:
             self.freeze()
 
@@ -130,7 +131,7 @@ class Server:
                     raise
                 # The submission probably did not cause this: grade once more.
                 report = grade(request, self._pool, emit)
-            if not self._is_cancelled(number):  # otherwise the report is about a worker that the cancel killed
+            if not self._is_cancelled(number):  # after a cancel, the report is about a killed worker
                 write_to_journal(request, report)
         except (Exception, SystemExit) as error:  # an author's check may call sys.exit()
             if not self._is_cancelled(number):

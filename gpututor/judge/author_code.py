@@ -47,13 +47,13 @@ def load_code(exercise: Exercise) -> ExerciseCode:
     module = _execute(given_path, exercise.given)
     draw, build = getattr(module, "draw", None), getattr(module, "build", None)
     if not callable(draw):
-        raise CourseError(f"{given_path}: there is no function draw(seed, case)", "Write one.")
+        raise CourseError(f"{given_path}: there is no function draw(seed, case)", "Define it.")
     check_fits(draw, "draw(seed, case)", 0, 0)
     if callable(build):
         check_fits(build, "build(drawn, device)", {}, torch.device("cpu"))
     if not isinstance(checks, list) or not checks or not all(isinstance(check, Check) for check in checks):
         raise CourseError(
-            f"{checks_path}: `checks` must be a list with at least one check", "Such as checks = [value(expected)]."
+            f"{checks_path}: `checks` must be a list with at least one check", "Example: checks = [value(expected)]."
         )
     repeated = [name for name, times in Counter(check.name for check in checks).items() if times > 1]
     if repeated:
@@ -63,7 +63,7 @@ def load_code(exercise: Exercise) -> ExerciseCode:
 
 
 def _check_real_limits(exercise: Exercise, checks: Sequence[Check]) -> None:
-    """Raise `CourseError` for a time limit that no real device can judge, also on a machine without one."""
+    """Raise `CourseError` for an impossible time limit on real devices, even if this machine has none."""
     limited = [check for check in checks if check.speed is not None and check.speed.real_at_most is not None]
     if not limited:
         return
@@ -83,7 +83,7 @@ def draw_inputs(code: ExerciseCode, folder: Path, seed: int, case: int) -> dict[
         raise fault_of(error, folder / "given.py") from error
     at, file = definition(code.draw), folder / "given.py"
     if not isinstance(drawn, dict) or not all(isinstance(name, str) for name in drawn):
-        raise fault_at(at, "draw() must return a dict with names as keys", file, "Return one.")
+        raise fault_at(at, "draw() must return a dict with names as keys", file, 'Example: return {"x": x}.')
     if unsupported := _unsupported_part(drawn):
         advice = "Return CPU tensors, numbers, text, lists, tuples and dicts; let build() make everything else."
         raise fault_at(at, f"draw() returns {unsupported}, which cannot be sent to the worker", file, advice)
@@ -117,7 +117,7 @@ def _execute(path: Path, source: str) -> ModuleType:
 
 MAX_BASELINES = 4
 _BASELINES: dict[Hashable, tuple[Call, ...]] = {}
-"""Calls of the last baselines, by everything that determines them."""
+"""Cached calls of the last baselines, by everything that determines them."""
 
 
 @dataclass
@@ -136,8 +136,8 @@ class AuthorRuns:
     def baselines(self) -> dict[str, tuple[Call, ...]]:
         """Run each of `plan.baselines`; return the calls, without results, by file name.
 
-        A submission's process never runs a baseline, which would give it right answers. On the virtual GPU a baseline
-        depends on its inputs alone, so the last few are cached: a class, and `gpututor verify`, use one seed.
+        A submission's process never runs a baseline, which would give it right answers. On the virtual GPU, the same
+        inputs give the same calls, so the last few are cached: `gpututor verify` grades many files with one seed.
         Raises what `_run` does.
         """
         return {name: self._calls_of(name) for name in self.plan.baselines}
@@ -171,8 +171,8 @@ class AuthorRuns:
                 raise broke
             raise fault_at([Frame(str(given), *frame) for frame in broke.given.frames], broke.given.said, given)
         if failure.exited:
-            problem = f"it or {name} ended the worker's process: {failure.finding.got}"
-            raise CourseError(f"{given}: {problem}", "Remove os._exit() and the like from both files.")
+            problem = f"this file or {name} ended the worker's process: {failure.finding.got}"
+            raise CourseError(f"{given}: {problem}", "Remove os._exit() and similar calls from both files.")
         problem = f"{exercise.folder / name}: it does not run: {failure.finding.got}"
         raise CourseError(problem, "Fix it: other files are graded against it.")
 
@@ -183,10 +183,10 @@ class AuthorRuns:
         return self._solution
 
     def verdict_of(self, check: Check, run: Run) -> Verdict:
-        """Return the verdict of `check` on the submission's run; a verdict for review if the check breaks on that run
-        only.
+        """Return the verdict of `check` on the submission's run.
 
-        Raises `CourseError` or `GradingError` if the check breaks on the solution's run too.
+        If the check raises an error only on that run, the verdict is `needs review`. Raises `CourseError` or
+        `GradingError` if the check breaks on the solution's run too.
         """
         try:
             return verdict_of(check, run)

@@ -1,10 +1,10 @@
 """Tools for authors: entry point of the tolerance audit and of lesson examples.
 
-`python -m gpututor.judge.author_tools audit` reads a line of JSON for each exercise, `{"folder": …}`, and answers with
-a line of JSON:
+`python -m gpututor.judge.author_tools audit` reads a line of JSON for each exercise, `{"folder": …}`. It answers with a
+line of JSON:
 
-- `checks`: for each its name, `of_values` (it reads results only), `tolerant`, and its `baselines`;
-- `weak`: a sentence for each wrong result that a check of values accepts, or nearly;
+- `checks`: the name of each check, `of_values` (it reads results only), `tolerant`, and its `baselines`;
+- `weak`: a sentence for each wrong result that a check of values accepts, or almost accepts;
 - `untried`: the checks of values for which no wrong result could be tried;
 - `unsteady`: the cases for which `draw` gives other inputs each time, though the seed is the same;
 - `fixed`: the cases for which `draw` gives the same inputs for different seeds;
@@ -12,9 +12,11 @@ a line of JSON:
 - `error`: null, or `title` and `advice` about a fault of the exercise.
 
 `python -m gpututor.judge.author_tools examples GPUS FILE` runs the Python examples of a lesson on the virtual GPU, in
-order, in one namespace. It prints a list as JSON: for each example its `line`, its output (`printed`), the ```text
-block that follows it (`expected`, null without a block), and the `error` that it raised: null, or `line` and `words`.
-The first error ends the list.
+order, in one namespace. It prints a list as JSON, and stops at the first error. Each example has:
+
+- `line` and `printed`: its line in the lesson, and its output;
+- `expected`: the ```text block that follows it; null without a block;
+- `error`: the error that it raised, as `line` and `words`; null without an error.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ OTHER_SEEDS = (*SEEDS, 3, 5, 8)
 
 
 def audit_exercise(folder: Path) -> dict[str, Any]:
-    """Return the findings about the exercise in `folder`; see above."""
+    """Return the report about the exercise in `folder`, with the keys that the module's docstring lists."""
     lists: tuple[str, ...] = ("checks", "weak", "untried", "unsteady", "fixed", "unused")
     report: dict[str, Any] = {**{name: [] for name in lists}, "error": None}
     try:
@@ -64,7 +66,7 @@ def audit_exercise(folder: Path) -> dict[str, Any]:
         twice = [[draw_inputs(code, folder, SEEDS[0] + case, case) for _ in range(2)] for case in cases]
         report["unsteady"] = [case for case, (first, second) in enumerate(twice) if not _are_equal(first, second)]
         report["fixed"] = _fixed_cases(code, folder, exercise.cases)
-        # Names that the manifest allows and no right file needs.
+        # Names that the manifest allows, but that no right file needs.
         right = [exercise.solution, *(exercise.file(f"right/{path.name}") for path in exercise.right_solutions)]
         used = frozenset[str]().union(*map(names_of, right))
         report["unused"] = [name for name in exercise.allowed_names if name not in used]
@@ -136,7 +138,7 @@ def run_examples(file: Path, gpus: int) -> list[dict[str, Any]]:
                 with contextlib.redirect_stdout(printed):
                     exec(code, namespace)
             except Exception as raised:
-                # Further lines of a CUDA error are about tools.
+                # Further lines of a CUDA error are about debugging tools.
                 words = f"{type(raised).__name__}: {raised}".splitlines()[0]
                 error = {"line": _line_of(raised, name) or line + 1, "words": words}
             result = {"line": line + 1, "printed": printed.getvalue(), "expected": example["printed"], "error": error}

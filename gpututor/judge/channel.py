@@ -24,7 +24,7 @@ LOOKS_EVERY_S = 0.05
 """Seconds between checks of the worker's resources while the judge waits for it."""
 
 NEWS_EVERY_S = 0.5
-"""Least seconds between two reports on the newest line of output."""
+"""Least seconds between two reports of the newest output line."""
 _MOST_OF_LINE = 200
 """Bytes of the newest line to report."""
 _PIPE_PIECES = 32
@@ -78,7 +78,7 @@ class Channel:
         self.on_deadline: Callable[[float], None] = lambda for_s: None
         """Called with the seconds until a new deadline."""
         self.on_output: Callable[[str], None] = lambda line: None
-        """Called with the newest line of output while waiting, now and then; `begin` forgets it."""
+        """Called now and then while waiting, with the newest line of output; `begin` removes it."""
         self._has_news = False
         self._news_due = 0.0
         connection.setblocking(False)
@@ -104,7 +104,7 @@ class Channel:
         write_frame(self, header, buffers or ())
 
     def receive(self, bounds: Bounds) -> Frame:
-        """Return the next frame. Raises `FrameError` for bad bytes or none, `DeadlinePassed` if it is late."""
+        """Return the next frame. Raises `FrameError` for malformed bytes or a closed connection, `DeadlinePassed`."""
         frame = read_frame(self, bounds)
         self.drain_printed()
         return frame
@@ -217,7 +217,7 @@ class WorkerSession:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.changed: dict[str, None] = {}
-        """Names of what was replaced in the worker since it entered the machine, by its own report."""
+        """Names of code that was replaced since the worker entered the machine, as it reports."""
         self.outside: dict[int, None] = {}
         """Lines at which the file used a device between calls, as the worker reports; 0 for an unknown line."""
 
@@ -240,11 +240,11 @@ class WorkerSession:
 
 def _names(data: object) -> list[str]:
     if not isinstance(data, list) or not all(isinstance(name, str) for name in data):
-        raise FrameError("what was changed must be a list of names")
+        raise FrameError("`changed` must be a list of names")
     return [escape_control_chars(name[:MAX_NAME]) for name in data[:MAX_REPORTED]]
 
 
 def _lines(data: object) -> list[int]:
     if not isinstance(data, list) or not all(type(line) is int and 0 <= line <= MAX_LINE for line in data):
-        raise FrameError("lines outside of calls must be a list of their numbers")
+        raise FrameError("`outside` must be a list of line numbers")
     return data[:MAX_REPORTED]

@@ -22,8 +22,8 @@ _LEAST_SHARE = 0.5
 def changed_inputs(run: Run, honest: Callable[[], Run]) -> Iterator[str]:
     """Yield a sentence if the worker's digests of arguments before a call are not those of the drawn inputs.
 
-    `build` runs in the worker and may change an input. So where a digest differs, a second source decides: `honest`
-    runs the exercise's own solution on the same inputs. Arguments that `build` itself makes are not compared.
+    `build` runs in the worker and may change an input itself. So if a digest differs, `honest` runs the exercise's own
+    solution on the same inputs, for comparison. Arguments that `build` makes are not compared.
     """
     for number, calls in enumerate(run.repetitions):
         drawn = _digests(calls[0].drawn)
@@ -34,15 +34,16 @@ def changed_inputs(run: Run, honest: Callable[[], Run]) -> Iterator[str]:
             other = honest().calls[number]
             before = (other.ranks or (other,))[rank].before
             if changed := sorted(path for path in differing if before.get(path) == drawn[path]):
-                yield f"call {number + 1}: before it, {', '.join(changed[:3])} was not what the judge sent"
+                names = ", ".join(changed[:3])
+                yield f"call {number + 1}: before it began, {names} differed from what the judge sent"
                 return
 
 
 def unread_inputs(run: Run, references: Sequence[Reference]) -> Iterator[str]:
-    """Yield a sentence if a right result depends on more bytes of a device than the trace's work can have read.
+    """Yield a sentence if the result depends on more bytes of a device than the traced work read.
 
-    Use it only for runs whose values are right. Whatever the algorithm, each element that a result depends on must be
-    read from where it is: by a kernel there, by a copy or by a collective. Only the first call is examined.
+    The run's values must be right. Any algorithm must read each element that the result depends on. It reads them on
+    their device, by a kernel, a copy or a collective. Only the first call is examined.
     """
     if not (run.calls and references) or run.calls[0].ranks:
         return
@@ -63,7 +64,7 @@ def unread_inputs(run: Run, references: Sequence[Reference]) -> Iterator[str]:
             and device in (event.device, event.source, event.target)
         )
         if read < _LEAST_SHARE * size_bytes:
-            yield f"call 1: the result depends on {size(size_bytes)} of {device}; the trace's work read {size(read)}"
+            yield f"call 1: the result depends on {size(size_bytes)} of {device}; the traced work read {size(read)}"
 
 
 def needed_bytes(reference: Reference, drawn: dict[str, Any]) -> dict[str, int]:
@@ -86,7 +87,7 @@ def needed_bytes(reference: Reference, drawn: dict[str, Any]) -> dict[str, int]:
             weights = [torch.rand(each.shape, generator=chance, dtype=torch.float64) + 0.5 for each in outputs]
             weights = [weight.to(each.dtype) for weight, each in zip(weights, outputs, strict=True)]
             leaves = [*widened.values()]
-            # One number: gradients of tensors, with weights as an argument, would import SymPy, 48 MiB in each judge.
+            # Sum to one number: gradients of tensors, with weights as an argument, import SymPy, 48 MiB in each judge.
             sums = (_real_sum(weight * each) for weight, each in zip(weights, outputs, strict=True))
             total = sum(sums, start=torch.zeros((), dtype=torch.float64))
             grads = torch.autograd.grad([total], leaves, allow_unused=True) if outputs and leaves else ()

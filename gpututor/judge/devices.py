@@ -178,7 +178,7 @@ def locks_for(
 
 
 def _lock_name(name: str, device: Mapping[str, object]) -> str:
-    """Return a name by the device's UUID: its number differs between processes that see other devices."""
+    """Return a name with the device's UUID. Its number differs between processes with other visible devices."""
     return re.sub(r"[^A-Za-z0-9-]", "-", f"{name.partition(':')[0]}-{device.get('uuid') or name.partition(':')[2]}")
 
 

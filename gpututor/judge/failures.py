@@ -38,7 +38,7 @@ def _largest_allocations(trace: Trace) -> str:
     parts += [f"{size(other_bytes)} from other lines"] if other_bytes else []
     parts += [f"{size(earlier_bytes)} from before the call"] if earlier_bytes > 0 else []
     if not parts:
-        return f"{device} was empty when memory ran out: {size(refusal.size_bytes)} alone are too much for it."
+        return f"{device} was empty when memory ran out: {size(refusal.size_bytes)} alone is more than it has."
     return f"When memory ran out, {device} held {size(refusal.allocated)}: {', '.join(parts)}."
 
 
@@ -60,11 +60,11 @@ class RunFailure:
     worker_is_usable: bool = False
     """True if the worker can run the next scenario."""
     worker_broke: WorkerProtocolError | None = None
-    """The error of the worker itself, by its own report."""
+    """The worker's own error, as it reports it."""
     exited: bool = False
     """True if the submission, or the exercise's `given.py`, ended the worker's process."""
     killed: bool = False
-    """True for a signal that the system, a person or the submission may have sent."""
+    """True if a signal ended the process, and something other than the submission may have sent it."""
 
 
 def stage_sentence(stage: str, exercise: Exercise) -> str:
@@ -81,11 +81,11 @@ def _end(exercise: Exercise) -> str:
 def from_failure(
     failure: Failure, stage: str, exercise: Exercise, source: str, which: str, trace: Trace | None = None
 ) -> RunFailure:
-    """Describe a failure that the worker reported. `which` names the call; `trace` is of its devices, if known."""
+    """Describe a failure that the worker reported. `which` names the call; `trace` is the call's trace, if known."""
     line = failure.line if failure.line and failure.line <= source.count("\n") + 1 else None
     got = ": ".join(filter(None, (failure.type_name, failure.message)))
     if line:
-        # Words follow: a full stop goes, an ellipsis stays.
+        # More words follow: drop a full stop, keep an ellipsis.
         got = f"{got if got.endswith('..') else got.removesuffix('.')}, at line {line}"
     got += f": {failure.tensors}{which}" if failure.tensors else which
     outcome, expected, why, advice = _WORDS[failure.kind]
@@ -127,13 +127,13 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
     "out of memory": (
         Outcome.OUT_OF_MEMORY,
         "the work to fit in memory",
-        "A device has only so much memory.",
+        "A device has a fixed amount of memory.",
         "Look for a tensor that is larger than necessary, or kept longer than necessary.",
     ),
     "refused": (
         Outcome.FAILED,
         "plain tensors and Python values as a result",
-        "The result is brought back to be compared.",
+        "The grader has to read the result to compare it.",
         "Return plain tensors, numbers, lists and dicts, of the size that the task asks for.",
     ),
     "unsupported": (
@@ -185,7 +185,7 @@ _ADVICE = (
     ("TritonMemoryError", "nothing has written", "Write these elements first, or make the tensor with torch.zeros."),
     ("TritonMemoryError", "and so does", "Compute the offsets from tl.program_id, so that each program has its own."),
     ("KernelDoesNotEnd", "", "Look at the loop on that line: does its condition change?"),
-    ("RecursionError", "", "The function calls itself without end: when should it stop?"),
+    ("RecursionError", "", "The function calls itself endlessly: when should it stop?"),
 )
 """Type of an error, part of its message, and advice: only errors whose text shows their cause."""
 _NOT_WRITTEN = "The starter raises this error until you replace it with your code."
@@ -224,7 +224,7 @@ def from_error(error: Exception, stage: str, exercise: Exercise, worker: Worker,
         _end(exercise),
         f"the worker's answer could not be read: {str(error)[:300]}",
         None,
-        "The result is brought back to be compared.",
+        "The grader has to read the result to compare it.",
         "Do not use the grader's own connection, and return plain values.",
     )
     return RunFailure(stage, Outcome.NEEDS_REVIEW, finding)
@@ -265,7 +265,7 @@ def _exited(stage: str, exercise: Exercise, status: int) -> RunFailure:
         _end(exercise),
         f"the code ended the whole process (exit status {status})",
         None,
-        "A function that ends the program takes its caller with it.",
+        "A function that ends the process cannot return a result.",
         "Remove os._exit; return a value instead.",
     )
     return RunFailure(stage, Outcome.ERROR, finding, exited=True)

@@ -151,10 +151,10 @@ _MAX_PROCESSES = 256
 
 
 def placement_of(run: Run, machine: MachineSpec, pid: int) -> Placement:
-    """Return how reliable the devices of a run are known; its worker, process `pid`, must still run.
+    """Return how well it is known where the tensors of a run lived. Its worker, process `pid`, must still be running.
 
-    On CUDA the placement is corroborated if the driver reports at least as much memory for the worker as tensors held
-    at the end of the largest call: the caching allocator keeps that memory. The driver does not report tensors.
+    On CUDA, the driver reports the worker's memory, but not its tensors. It corroborates the placement if it reports at
+    least as much as tensors held after the largest call. The caching allocator keeps that memory.
     """
     if not run.calls:
         return ""
@@ -258,10 +258,10 @@ class _Grading:
             device = journal_device(self.exercise, self.request, self._devices)
             _verify_key(self.request.key, torch=self._torch_version, device=device)
         machines = [to_machine(spec, self._devices) for spec in specs]
-        # All points that can be earned in any scenario, whether the grading gets there or not.
+        # Points of all scenarios, including scenarios that the grading does not reach.
         self._of = math.fsum(check.points for check in code.checks if any(map(check.applies, machines)))
         source = with_newlines(self.request.submission.removeprefix("\ufeff"))
-        # The starter's own names are the author's.
+        # The author chose the names in the starter.
         self._source_notes = review(source, names_of(self.exercise.starter).union(self.exercise.allowed_names))
         if self.request.notes_count:
             self._suspicions += suspicions_in(self._source_notes, all_count=True)
@@ -288,8 +288,8 @@ class _Grading:
         authors = AuthorRuns(self._pool, exercise, spec, plan, self._inputs, self.seed, code)
         with worker.running():
             source, inputs = code.given_source, self._inputs()
-            heard = (self._on_call, self._on_output)
-            observation = run_submission(worker, exercise, spec, self._submission, inputs, source, plan, *heard)
+            callbacks = (self._on_call, self._on_output)
+            observation = run_submission(worker, exercise, spec, self._submission, inputs, source, plan, *callbacks)
         failure = observation.failure
         if failure is None:
             run = replace(observation.run, baselines=authors.baselines())
@@ -299,7 +299,7 @@ class _Grading:
                 run = replace(run, reference_flops=reference_flops(code.checks, run))
             observation.run = run
         elif failure.killed and self._retry_if_killed:
-            raise WorkerLost("The worker was killed in the middle of a grading.", "Grade once more.")
+            raise WorkerLost("The worker was killed during a grading.", "Grade again.")
         elif failure.worker_broke is not None or failure.exited:
             authors.solution()  # raises if the worker breaks with the solution too
         self._recorder.add(observation.run, device, self._submission.file_name, observation.stopped)

@@ -73,14 +73,14 @@ class RecordingWriter:
         calls = self._calls(run.calls, floors, f"run{number}", lines)
         if stopped is not None and len(stopped.trace):
             rows = TraceArrays(stopped.trace)
-            # It did not return: the span covers everything that its devices did.
+            # The call did not return, so its span covers everything that its devices did.
             call = replace(stopped, span=Span(rows.begin, rows.finish, rows.finish))
             words = describe_call(len(run.calls), self._cases, stopped.drawn)[2:-1] or "the call"
             words = f"{words}, which stopped with an error"
             calls += (replace(self._call(call, words, 0, f"run{number}_stopped.trace", lines), stopped=True),)
         baselines = tuple(
-            BaselineRecording(name, self._calls(of_it, floors, f"run{number}_{place}", _Lines(name)))
-            for place, (name, of_it) in enumerate(run.baselines.items(), 1)
+            BaselineRecording(name, self._calls(baseline_calls, floors, f"run{number}_{place}", _Lines(name)))
+            for place, (name, baseline_calls) in enumerate(run.baselines.items(), 1)
         )
         times: Literal["", "modelled", "measured"] = ""
         if any(call.elapsed_ns for call in calls):
@@ -91,14 +91,14 @@ class RecordingWriter:
     def _calls(
         self, calls: Sequence[Call], floors: Sequence[int], prefix: str, lines: _Lines
     ) -> tuple[CallRecording, ...]:
-        calls_made: list[CallRecording] = []
+        recordings: list[CallRecording] = []
         for place, call in enumerate(calls):
             words = describe_call(place, self._cases, call.drawn)[2:-1] or f"call {place + 1}"
             for rank, part in enumerate(call.ranks or (call,)):
-                floor_ns = floors[len(calls_made)] if len(calls_made) < len(floors) else 0
+                floor_ns = floors[len(recordings)] if len(recordings) < len(floors) else 0
                 label = f"{words}, rank {rank}" if call.ranks else words
-                calls_made.append(self._call(part, label, floor_ns, f"{prefix}_{len(calls_made) + 1}.trace", lines))
-        return tuple(calls_made)
+                recordings.append(self._call(part, label, floor_ns, f"{prefix}_{len(recordings) + 1}.trace", lines))
+        return tuple(recordings)
 
     def _call(self, call: Call, words: str, floor_ns: int, name: str, lines: _Lines) -> CallRecording:
         rows = TraceArrays(call.trace)
@@ -111,7 +111,7 @@ class RecordingWriter:
             words=words,
             trace=name if written or not events else "",
             elapsed_ns=span.finished - span.started,
-            # A result that was not written, such as a view of an argument, may take less: then nothing is known.
+            # A call whose result was not written, such as a view of an argument, may be faster than its floor.
             floor_ns=floor_ns if floor_ns <= span.finished - span.started else 0,
             peak_bytes=peak_bytes,
             peak_line=peak_place.line if peak_place is not None and lines.contains(peak_place) else None,
@@ -122,7 +122,7 @@ class RecordingWriter:
     def _write(self, trace: Trace, events: int, name: str) -> int:
         """Write the trace, or as much of its beginning as still fits; return the number of events."""
         assert self._folder is not None
-        # A submission may use a new name everywhere.
+        # Names take space too: a submission may give each event another name.
         names_bytes = sum(len(json.dumps(table.texts())) for table in (trace.names, trace.devices, trace.files))
         written = max(0, min(events, (self._left_bytes - names_bytes) // _EVENT_BYTES))
         self._left_out += events - written

@@ -67,16 +67,16 @@ def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wa
         raise
     trace = trace_from_json(header.get("trace"), limit=sizes.events)
     if trace.dropped:
-        message = f"the devices did more than {sizes.events:,} things in one call; only these are recorded"
+        message = f"one call caused more than {sizes.events:,} device events; later events are not recorded"
         raise SubmissionFailed(Failure("refused", "", message, None, ""))
     files, folder, values = files_of(frame, wanted)
-    unpacker = Decoder(values)
-    output = unpacker.unpack(header.get("output"))
+    decoder = Decoder(values)
+    output = decoder.unpack(header.get("output"))
     return Call(
         drawn=drawn,
         arguments=facts_by_path(header.get("arguments")),
         output=output,
-        state=unpacker.unpack(header["state"]) if "state" in header else None,
+        state=decoder.unpack(header["state"]) if "state" in header else None,
         trace=trace,
         return_line=_line(header.get("line"), source),
         span=_span(header.get("span")),
@@ -142,9 +142,9 @@ def _digests(data: object) -> dict[str, str]:
 
 def _names_of_files(data: object, wanted: tuple[str, ...], buffers: int) -> list[str]:
     if not isinstance(data, list) or not all(isinstance(name, str) and name in wanted for name in data):
-        raise FrameError("files without a request")
+        raise FrameError("files that were not requested")
     if len(set(data)) != len(data) or len(data) > buffers:
-        raise FrameError("a file that is there twice, or without its content")
+        raise FrameError("a file is listed twice, or its content is missing")
     return data
 
 
@@ -167,7 +167,7 @@ def _amount(value: object) -> int:
 
 
 DEADLINE_SHARE = 0.85
-"""Share of the time limit after which hanging ranks are reported, before the whole worker is stopped."""
+"""Share of the time limit after which the worker reports hanging ranks. At the limit, the judge stops the worker."""
 _NOT_MERGED = ("kind", "name", "device", "partner")
 
 
@@ -183,7 +183,7 @@ def rank_fields(exercise: Exercise) -> dict[str, Any]:
 def read_ranks(
     frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wanted: tuple[str, ...], processes: int
 ) -> Call:
-    """Return one call in all ranks as one. Raises what `read_call` raises."""
+    """Return the calls of all ranks, merged into one call. Raises what `read_call` raises."""
     expect(frame, "returned")
     headers, counts = frame.header.get("ranks"), frame.header.get("buffers_of")
     files, folder, values = files_of(frame, wanted)
@@ -204,7 +204,7 @@ def read_ranks(
 def merge_ranks(calls: Sequence[Call]) -> Call:
     """Merge the calls of all ranks: results as a list by rank, paths of arguments prefixed with the rank.
 
-    Memory is summed by device, because the ranks share it. Their clocks agree as far as they met.
+    Memory is summed by device, because ranks may share a device. Each rank has its own clock; collectives align them.
     """
     return Call(
         drawn=calls[0].drawn,

@@ -72,7 +72,7 @@ class Observation:
     printed_dropped_bytes: int = 0
     kinds: Counter[Kind] = field(default_factory=Counter)
     changed: tuple[str, ...] = ()
-    """Names of what was replaced in the worker, by its own report."""
+    """Names of code that was replaced in the worker, as it reports."""
     outside: tuple[int, ...] = ()
     """Lines at which the file used a device between calls, as the worker reports."""
     stopped: Call | None = None
@@ -92,9 +92,8 @@ def run_submission(
 ) -> Observation:
     """Run `submission` on the machine `spec`, `plan.repeats` times for each of `inputs`.
 
-    `on_call` gets the number of each case, from 1, before its calls; `on_output` now and then the newest line that was
-    printed. The submission's failures never raise: they are
-    the observation's `failure`.
+    `on_call` gets the number of each case, from 1, before its calls. `on_output` gets the newest printed line now and
+    then. Failures of the submission never raise: they are the observation's `failure`.
     """
     source, channel = submission.source, worker.channel
     session = WorkerSession(channel)
@@ -154,11 +153,11 @@ def load_request(
 def _call(
     session: WorkerSession, drawn: dict[str, Any], source: str, sizes: Sizes, plan: RunPlan, exercise: Exercise
 ) -> Call:
-    packer = Encoder()
-    frame = session.ask({"op": "call", "drawn": packer.pack(drawn)}, packer.buffers, sizes.bounds)
+    encoder = Encoder()
+    frame = session.ask({"op": "call", "drawn": encoder.pack(drawn)}, encoder.buffers, sizes.bounds)
     if (received_bytes := session.channel.received_bytes) > KEPT_BYTES:
-        size = f"take {received_bytes:,} bytes; at most {KEPT_BYTES:,} are kept"
-        message = f"the results and traces of the calls so far {size}"
+        amount = f"{received_bytes:,} bytes; at most {KEPT_BYTES:,} are allowed"
+        message = f"the results and traces of the calls so far take {amount}"
         raise SubmissionFailed(Failure("refused", "", message, None, ""))
     if exercise.kind == "processes":
         return read_ranks(frame, drawn, source, sizes, plan.files, exercise.processes)
@@ -170,11 +169,11 @@ def _leave(worker: Worker, session: WorkerSession) -> None:
     try:
         expect(session.ask({"op": "leave"}), "left")
     except (*failures.REQUEST_ERRORS, SubmissionFailed):
-        worker.kill()  # the run has failed already, and the next scenario gets no broken worker
+        worker.kill()  # the run has failed already; the next scenario must not get a broken worker
 
 
 class Opener:
-    """Reads files that a submission wrote, in a worker of its own, which is replaced after a file broke it."""
+    """Reads files that a submission wrote, in a separate worker. A file that breaks the worker gets it replaced."""
 
     def __init__(self, pool: WorkerPool, exercise: Exercise) -> None:
         self._pool, self._exercise = pool, exercise

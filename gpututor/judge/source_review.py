@@ -91,7 +91,7 @@ _DUNDERS = _words(
 _OWN_DUNDERS = _words("__getattr__ __setattr__ __delattr__ __new__ __init_subclass__ __torch_function__")
 """Special names that a class uses on `super()`."""
 _FREE_BUILTINS = frozenset({"print", "input", "open"})
-"""Functions that programs wrap for good reasons; the worker does not rely on them."""
+"""Functions that programs may replace for good reasons; the worker does not rely on them."""
 _NAMES_OF_CLASS = ("__name__", "__qualname__", "__module__")
 _OWNERS = ("self", "cls")
 _BY_NAME = ("getattr", "setattr", "delattr")
@@ -130,12 +130,12 @@ def names_of(starter: str) -> frozenset[str]:
 
 
 def suspicions_in(notes: Iterable[SourceNote], *, all_count: bool) -> list[str]:
-    """Return the notes that are suspicions, in words: all of them in a class, else only a file that names gpututor."""
+    """Return the suspicions as sentences: all notes if `all_count`, otherwise only uses of gpututor."""
     return [note.words for note in notes if all_count or note.name == GRADER]
 
 
 class _Reader:
-    """A syntax tree, and what its names refer to."""
+    """A reviewer of one syntax tree, with the imports, aliases and attributes of its file."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._nodes = list(ast.walk(tree))
@@ -145,15 +145,14 @@ class _Reader:
         imports = (alias.name for node in self._nodes if isinstance(node, ast.Import) for alias in node.names)
         self._imports = {name.partition(".")[0] for name in imports}
         self._called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
-        self._texts = {id(node.value) for node in self._nodes if isinstance(node, ast.Expr)}
-        """Docstrings."""
+        self._docstrings = {id(node.value) for node in self._nodes if isinstance(node, ast.Expr)}
         attributes = [node for node in self._nodes if isinstance(node, ast.Attribute)]
         reads = [node for node in attributes if isinstance(node.ctx, ast.Load)]
         self._harmless = {id(node.value) for node in reads if node.attr in _NAMES_OF_CLASS}
         """Objects of which only the name is read: `self.__class__.__name__`."""
         names = {id(node) for node in self._nodes if isinstance(node, ast.Name) and node.id == "builtins"}
-        self._prints = names <= {id(node.value) for node in attributes if node.attr in _FREE_BUILTINS}
-        """True if the file uses `builtins` for nothing but a print of its own."""
+        self._only_free_builtins = names <= {id(node.value) for node in attributes if node.attr in _FREE_BUILTINS}
+        """True if the file uses no other name of `builtins`."""
 
     def notes(self) -> Iterator[SourceNote]:
         for node in self._nodes:
@@ -173,7 +172,7 @@ class _Reader:
             case ast.MatchClass(kwd_attrs=names):
                 for name in names:
                     yield from self._notes_on_attribute_name(name, "")
-            case ast.Constant(value=str(text)) if id(node) not in self._texts:
+            case ast.Constant(value=str(text)) if id(node) not in self._docstrings:
                 if _OURS.fullmatch(text):
                     yield GRADER, _GRADER
                 elif _PROCESS_FILES.match(text):
@@ -184,7 +183,7 @@ class _Reader:
             return
         for dotted in imported(node):
             parts = dotted.split(".")
-            if dotted == "builtins" and self._prints and all(alias.asname is None for alias in node.names):
+            if dotted == "builtins" and self._only_free_builtins and all(alias.asname is None for alias in node.names):
                 continue
             if parts[0] == GRADER:
                 yield GRADER, _GRADER
@@ -217,17 +216,17 @@ class _Reader:
             return
         if (name in _GETTERS and not is_called) or name == "get_field":
             yield name, _COMPUTED
-        is_read = is_called or not isinstance(node.ctx, ast.Load)
-        yield from self._notes_on_access(node.value, name, self._resolved(node), is_table=not is_read)
+        is_read = isinstance(node.ctx, ast.Load) and not is_called
+        yield from self._notes_on_access(node.value, name, self._resolved(node), is_read=is_read)
 
-    def _notes_on_access(self, owner: ast.expr, name: str, dotted: str, *, is_table: bool) -> Iterator[tuple[str, str]]:
-        """Review `owner.name`, also by `getattr`. `is_table`: it is read and not called, as `sys.modules` is."""
+    def _notes_on_access(self, owner: ast.expr, name: str, dotted: str, *, is_read: bool) -> Iterator[tuple[str, str]]:
+        """Review `owner.name`, also by `getattr`. `is_read`: True if it is read but not called, like `sys.modules`."""
         for rule in RULES:
             if whole := next((whole for whole in rule.dotted if f".{dotted}".endswith(f".{whole}")), ""):
                 yield whole, rule.sentence
             elif name in _modules(rule, dotted.partition(".")[0]) and self._is_module(owner, name, dotted):
                 yield name, rule.sentence
-        if name == "modules" and is_table and not _self_or_super(owner) and not dotted.endswith("sys.modules"):
+        if name == "modules" and is_read and not _self_or_super(owner) and not dotted.endswith("sys.modules"):
             yield "sys.modules", _sentence_of("sys.modules")
         yield from self._notes_on_attribute_name(name, _self_or_super(owner))
 
@@ -251,7 +250,7 @@ class _Reader:
             match node.args:
                 case [of, ast.Constant(value=str(literal)), *_]:
                     dotted = f"{self._resolved(of)}.{literal}"
-                    yield from self._notes_on_access(of, literal, dotted, is_table=True)
+                    yield from self._notes_on_access(of, literal, dotted, is_read=True)
                 case _:
                     yield name, _COMPUTED
         elif name in _GETTERS:

@@ -1,7 +1,7 @@
 """Inconsistencies: figures of a run that cannot all be true, and code that a submission replaced.
 
-The trace and the clock of the virtual GPU are in the submission's process, which could change them. Every honest
-program keeps these rules, so a person should look at each inconsistency. It is neither an accusation nor a pass.
+The trace and the clock of the virtual GPU are in the submission's process, which could change them. No honest program
+breaks these rules, so a person should look at each inconsistency. It is not an accusation.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _DENSE = frozenset(
 )
 """Operators that access all bytes of their tensors, unlike gathers."""
 _BEYOND_L2 = 1.5
-"""Factor over the model's rate of the L2 cache that no rounding explains."""
+"""Least multiple of the modelled L2 rate that rounding cannot explain."""
 
 
 def find_inconsistencies(run: Run, machine: MachineSpec, changed: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return sentences for review. `changed`: names of what was replaced, as the worker reports."""
+    """Return sentences for review. `changed`: names of replaced code, as the worker reports."""
     sentences = [f"{name} was replaced while the submission ran" for name in changed]
     sentences += suspicions_in(review(run.source), all_count=False)
     calls = [call for calls in run.repetitions for call in calls]
@@ -51,7 +51,7 @@ def find_inconsistencies(run: Run, machine: MachineSpec, changed: Iterable[str] 
             for number, call in enumerate(own, 1):
                 sentences += [f"{place}call {number}: {words}" for words in _check_call(call, run, machine, gpu)]
         if any(later.span.started < before.span.finished for before, later in itertools.pairwise(own)):
-            sentences.append(f"{place}a call began before the one before it had ended")
+            sentences.append(f"{place}a call began before the previous call ended")
     return tuple(dict.fromkeys(sentences))
 
 
@@ -96,7 +96,7 @@ def _check_memory(call: Call, events: list[Event], machine: MachineSpec) -> Iter
             if event.device == device and event.kind in _MEMORY:
                 now += {Kind.ALLOCATE: event.size_bytes, Kind.FREE: -event.size_bytes}.get(event.kind, 0)
                 if now != event.allocated:
-                    yield f"memory of {device} changed without the trace saying so"
+                    yield f"memory of {device} changed, but the trace does not explain it"
                     return
         if now != use.after:  # a program may reset the peak
             yield f"memory of {device} does not match the trace"
@@ -129,13 +129,13 @@ def _check_result_writes(call: Call, events: list[Event]) -> Iterator[str]:
             if event.kind is Kind.ALLOCATE and event.device == fact.device and event.size_bytes >= needed
         )
         if not needed or (begin := next(taken, None)) is None or not tensor.values.count_nonzero():
-            continue  # older than the call, or all zeros as new memory is
+            continue  # allocated before the call, or all zeros like new memory
         while begin and events[begin].kind in _MEMORY:
             begin -= 1  # an operator is recorded before the memory of its result
         later = [event for event in events[begin:] if event.kind in _WRITERS]
         on_device = [event for event in later if fact.device in (event.device, event.source, event.target)]
         if any(event.kind is Kind.COLLECTIVE for event in on_device):
-            continue  # records what it sends, not what it receives
+            continue  # a collective records the bytes that it sends, not those that it receives
         if 2 * sum(event.size_bytes for event in on_device) < needed:
             yield f"the result on {fact.device} has values that no kernel and no copy of the trace wrote"
             return
@@ -149,7 +149,7 @@ def _check_shared_memory(call: Call) -> Iterator[str]:
         if path in call.after and tensor.values.numel():
             [digest] = Encoder().digests({"result": tensor.values}).values()
             if digest != call.after[path]:
-                yield f"the result is the memory of the argument {path}, with other values"
+                yield f"the result has the memory of the argument {path}, but other values"
                 return
 
 
@@ -158,7 +158,7 @@ def _view(fact: TensorFact) -> tuple[object, ...]:
 
 
 def _extent(fact: TensorFact) -> int:
-    """Return the bytes of the storage that a tensor reaches, from its offset on."""
+    """Return the bytes of the storage between a tensor's first and last element."""
     if 0 in fact.shape:
         return 0
     steps = sum((length - 1) * stride for length, stride in zip(fact.shape, fact.strides, strict=True))
@@ -183,7 +183,7 @@ def _check_order(call: Call, events: list[Event]) -> Iterator[str]:
     for (device, stream), times in streams.items():
         times.sort()
         if any(later[0] < before[1] for before, later in itertools.pairwise(times)):
-            yield f"stream {stream} of {device} did two things at once"
+            yield f"stream {stream} of {device} did two operations at once"
 
 
 def _check_speed(events: list[Event], gpu: GpuSpec) -> Iterator[str]:

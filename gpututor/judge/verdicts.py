@@ -26,7 +26,7 @@ UNPRICED_NS = 100_000_000
 Honest calls take up to 20 ms, and up to 62 ms on a machine whose load is five times its cores; attacks took 375 ms.
 """
 UNPRICED_FOR_EACH_NS = 20_000
-"""More such time for each event of the call: benchmarks/unpriced.py shows what honest programs need."""
+"""Further processor time for each event of the call: benchmarks/unpriced.py shows what honest programs need."""
 _WORST_FIRST = (
     (Status.FAILED, Outcome.FAILED),
     (Status.TOO_SLOW, Outcome.TOO_SLOW),
@@ -36,7 +36,7 @@ _WORST_FIRST = (
 
 
 def builtin_verdicts(observation: Observation, exercise: Exercise) -> Iterator[Verdict]:
-    """Yield the verdicts on `loads` and `runs` as far as the run came, and on `prints` if it printed too much."""
+    """Yield the verdicts on `loads` and `runs`, up to the first failure, and on `prints` if it failed."""
     failure, machine = observation.failure, observation.run.machine
     for stage in ("loads", "runs"):
         sentence = failures.stage_sentence(stage, exercise)
@@ -65,7 +65,7 @@ IMPLICIT_CHECKS = (replace(unmodified(), points=0.0), replace(races(), points=0.
 
 
 def implicit_verdicts(checks: Sequence[Check], run: Run) -> Iterator[Verdict]:
-    """Yield the failed implicit checks of a finished run; an author's check of the same name replaces one."""
+    """Yield the failed implicit checks of a finished run. An author's check replaces the implicit check of its name."""
     names = {check.name for check in checks}
     for check in IMPLICIT_CHECKS:
         if check.name in names or not check.applies(run.machine):
@@ -75,14 +75,14 @@ def implicit_verdicts(checks: Sequence[Check], run: Run) -> Iterator[Verdict]:
 
 
 def _unpriced_finding(run: Run) -> Finding | None:
-    """Return a finding if the host did so much unpriced work that the modelled time cannot be judged."""
+    """Return a finding if too much of the host's work has no modelled price to judge the time."""
     for call in run.calls:
         work, elapsed_ns = call.unpriced, call.span.finished - call.span.started
         if work.nanoseconds > max(UNPRICED_NS + UNPRICED_FOR_EACH_NS * len(call.trace), elapsed_ns):
             most = f", most of it before line {work.line}" if work.line is not None else ""
             return Finding(
                 "work that the modelled clock can price",
-                f"not timed: {duration(work.nanoseconds)} of work on the host that it cannot price{most}"
+                f"not timed: {duration(work.nanoseconds)} of work on the host has no modelled time{most}"
                 f"{run.which(call)}",
                 line=work.line,
                 why="NumPy, loops over values and child processes take no modelled time.",
@@ -100,7 +100,7 @@ def not_run(check: Check, machine: Machine) -> Verdict:
 def with_held_back(judged: Sequence[tuple[Check, Verdict]]) -> Iterator[Verdict]:
     """Yield the verdicts of one scenario in order; hold back points for cost if the values are wrong.
 
-    A check of values that is inconclusive or needs review holds nothing back: it may still turn out right, and the
+    A check of values that is inconclusive or needs review holds nothing back: the values may still be right. Then the
     points are not final.
     """
     for check, verdict in judged:
@@ -151,6 +151,6 @@ def _too_much_output(observation: Observation, limit_kib: int) -> Verdict:
         observation.run.machine.scenario.name,
         expected=f"at most {limit_kib} KiB of text",
         got=f"{total / 1024:,.0f} KiB; only the first {limit_kib} were kept",
-        why="A flood of text hides what a program has to say, and each print of a device tensor is a wait.",
+        why="Too much output hides what matters, and each print of a device tensor waits for the device.",
         advice="Remove the print from the loop.",
     )

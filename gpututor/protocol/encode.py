@@ -1,7 +1,7 @@
 """Encoding: Python trees with tensors as JSON nodes and raw bytes. Needs torch; no pickle.
 
-No code of a value runs here, except its `repr`: methods of `list`, `dict`, `torch.Tensor` and `torch.nn.Module` are
-called on these classes. Otherwise a lazy value could compute unseen while it is encoded.
+No code of a value runs here, except its `repr`: methods are called on the classes `list`, `dict`, `torch.Tensor` and
+`torch.nn.Module`. A lazy value could otherwise compute after the call, while it is encoded.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Encoder:
         name = str(tensor.dtype).removeprefix("torch.")
         if name not in DTYPES or tensor.layout is not torch.strided:
             kind = str(tensor.dtype) if tensor.layout is torch.strided else str(tensor.layout)
-            raise ValueRefused(f"a {kind} tensor cannot be brought back from the device to be compared")
+            raise ValueRefused(f"a {kind} tensor cannot be sent to the grader and compared")
         self._count(tensor.numel() * tensor.element_size())
         host = self.view.host(tensor).resolve_conj().resolve_neg().contiguous()
         # A gradient's own gradient is not sent: it could be part of a cycle.

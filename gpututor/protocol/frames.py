@@ -1,4 +1,4 @@
-"""Frames: a JSON header and raw buffers, with bounds on every size. Only frames cross a process border.
+"""Frames: a JSON header and raw buffers, with bounds on every size. Only frames cross a process boundary.
 
 Layout: magic (4 bytes) · header length (u32) · header (UTF-8 JSON object, whose `buffers` lists byte counts) · buffers.
 All numbers are big-endian. Nothing in a frame is ever executed or unpickled.
@@ -45,7 +45,7 @@ class Bounds:
 
     header_bytes: int = 64 << 20
     parts: int = 64 << 20
-    """Brackets, braces and commas in the header, which decide the time to read it."""
+    """Brackets, braces and commas in the header: parsing time grows with their number."""
     buffers: int = 4096
     buffer_bytes: int = 1 << 30
     total_bytes: int = 2 << 30

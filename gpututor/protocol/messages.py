@@ -1,12 +1,14 @@
 """Messages between judge and worker: the machine of a run, failures, and the limits of both sides.
 
-The worker sends `ready` once. Then, for each scenario: the judge sends `load`, the worker answers `loaded` or `failed`;
-the judge sends `call` for each case, with its inputs, the worker answers `returned` or `failed`. For timing, `load`
+The worker sends `ready` once. For each scenario, the judge sends `load`, and the worker answers `loaded` or `failed`.
+For each call, the judge sends `call` with the inputs, and the worker answers `returned` or `failed`. For timing, `load`
 contains `observed: false`, and each `time` contains the inputs of many calls, which one `timed` answers. `leave` ends
-the scenario, and `left` answers it. Each answer repeats the `ticket` of its request, see `gpututor.judge.channel`, and
-lists what was `changed` in the worker, see `gpututor.worker.integrity`. The worker dies when the judge closes.
+the scenario, and `left` answers it. Instead of a scenario, `open` sends a file to read, and `opened` answers it.
 
-The judge refuses any larger answer: the worker's own code would not write it.
+Each answer repeats the `ticket` of its request, see `gpututor.judge.channel`. In an observed scenario it also lists
+`changed` code of the worker, see `gpututor.worker.integrity`. The worker dies when the judge closes.
+
+Both sides have the same limits. The judge rejects a larger answer, because the worker's own code never sends one.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ FailureKind = Literal[
 ]  # fmt: skip
 
 SENT_BY_OTHERS = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
-"""Signals that mostly come from outside: from the system when memory is short, or from a person."""
+"""Signals that usually come from outside: from the system when memory is short, or from a person."""
 
 RESIDENT_BYTES = 4 << 30
 """Memory of all processes of a worker beyond that of a fresh worker; the judge monitors it."""
 PROCESSES = 64
-"""Concurrent processes of a worker, with itself; the judge monitors them."""
+"""Concurrent processes of a worker, including itself; the judge monitors them."""
 THREADS = 512
 """Threads of all processes of a worker; the judge monitors them."""
 SCRATCH_BYTES = 512 << 20
@@ -77,7 +79,7 @@ LONGEST_MIXED = 2000
 
 @dataclass(frozen=True)
 class Failure:
-    """Reason why a submission could not be loaded or called. Texts come from the worker: they are never trusted."""
+    """Reason why a submission could not be loaded or called. The texts come from the worker and are never trusted."""
 
     kind: FailureKind
     type_name: str
@@ -162,7 +164,7 @@ LONGEST_NAME = 120
 """Characters of each reported name."""
 
 SMALL = Bounds(header_bytes=1 << 20, parts=1 << 17, buffers=0, buffer_bytes=0, total_bytes=0)
-"""Bounds of answers without values, of which a failure is the longest."""
+"""Bounds of answers without values. The longest is a failure."""
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ def tensors_in(value: object, *, of_arrays: bool = False) -> dict[str, torch.Ten
 
 
 def _owner_of(item: object) -> object:
-    """Return the owner of a NumPy array's memory, a tensor for what `Tensor.numpy()` returned; else the item itself."""
+    """Return the object whose memory a NumPy array uses, such as a tensor, or None. Return any other item itself."""
     while isinstance(item, numpy.ndarray):
         item = item.base
     return item

@@ -1,6 +1,6 @@
 """Entry point of the worker: `python -I -m gpututor.worker SOCKET STACK SCRATCH ISOLATION`. Serves one submission.
 
-It has no seed, no reference, no tolerance and no verdict. The judge validates everything that it says.
+The worker has no seed, no reference, no tolerance and no verdict. The judge validates everything that it sends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from gpututor.processes import adopt_orphans, die_with_parent
 from gpututor.protocol.frames import write_frame
-from gpututor.worker.seccomp import block_escaping_syscalls, leave_session_keyring, refuse_memory
+from gpututor.worker.seccomp import block_escaping_syscalls, block_hidden_memory, leave_session_keyring
 
 WARMED = (
     "torch",
@@ -51,7 +51,7 @@ def warm_up() -> None:
         importlib.import_module(name)
     from gpututor.worker.guard import code_of_worker
 
-    code_of_worker()  # outside of a machine, which patches classes of torch
+    code_of_worker()  # before the first machine, which patches classes of torch
     with _virtual_machine():
         _call_usual_operators()
 
@@ -72,9 +72,10 @@ def _virtual_machine() -> Iterator[None]:
 
 
 def _call_usual_operators() -> None:
-    """Call operators of most submissions, which are described at their first use: 10 ms for a submission of three.
+    """Call the operators of most submissions. Their first use is slow: 10 ms for a submission with three operators.
 
-    No gradient: autograd starts threads, after which no process may fork. No random number: a seed would stay.
+    Use no gradients: autograd starts threads, and a process with threads may not fork. Draw no random numbers: they
+    would change the generator's state.
     """
     import torch
 
@@ -111,14 +112,14 @@ def begin(socket_fd: int, stack: int, scratch: Path, devices: list[dict[str, Any
     stream: BinaryIO = connection.makefile("rwb", buffering=1 << 16)  # type: ignore[assignment]
     os.chdir(scratch)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # the judge shows the newest line while a call goes on
+        sys.stdout.reconfigure(line_buffering=True)  # the judge shows the newest line during a call
     # SIGUSR1 dumps the stack, so that a timeout names the line, even if Python code does not return.
     faulthandler.register(signal.SIGUSR1, file=stack)
     torch.set_num_threads(1)
     apply_limits(own_namespace)
     block_escaping_syscalls()
     if all(device["kind"] == "cpu" for device in devices):
-        refuse_memory()
+        block_hidden_memory()
     write_frame(stream, {"event": "ready", "torch": torch.__version__, "devices": devices})
     # After a fork, this copies most pages that the first scenario will write to: 20 ms, mostly before any request.
     with _virtual_machine():

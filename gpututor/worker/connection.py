@@ -1,4 +1,4 @@
-"""The worker's connection to the judge (contract): an answer repeats its request's ticket and keeps to its sizes."""
+"""The worker's connection to the judge. An answer repeats its request's ticket, and stays within the agreed sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from gpututor.protocol.frames import Frame, FrameError, check_parts, encoded, read_frame, write_encoded
 from gpututor.protocol.messages import TICKET, Failure, Sizes
 
-_TOO_MUCH = "the result has too many parts, or too much text, to be brought back"
+_TOO_MUCH = "the result has too many parts, or too much text, to be sent to the grader"
 
 
 def failed(failure: Failure) -> dict[str, Any]:
@@ -35,7 +35,7 @@ class Connection:
         return frame
 
     def answer(self, header: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
-        """Send the answer. None of the submission's code runs after the header is made: it could rewrite it."""
+        """Send the answer. No code of the submission may run after the header is made, because it could rewrite it."""
         own: dict[str, Any] = {TICKET: self._ticket}
         if self.changes is not None:
             own |= self.changes()

@@ -60,7 +60,7 @@ def written(scratch: Path, names: list[str], sizes: Sizes, own: str) -> tuple[di
 
 
 def _list_folder(scratch: Path, own: str) -> dict[str, str]:
-    """Return the kinds of entries by name, at most as many as are sent."""
+    """Return the kind of each entry by name, for at most half of `MOST_NAMES` entries."""
     listed: dict[str, str] = {}
     with contextlib.suppress(OSError), os.scandir(scratch) as entries:
         for entry in islice(entries, MOST_NAMES + 1):
@@ -82,8 +82,8 @@ def load_files(frame: Frame, sizes: Sizes) -> tuple[dict[str, Any], list[bytes]]
     (content,) = frame.buffers
     try:
         value, locations = _OPENERS[frame.header["how"]](content)
-        packer = Encoder(most_bytes=sizes.result_bytes)
-        return {"event": "opened", "refusal": "", "output": packer.pack(value), "places": locations}, packer.buffers
+        encoder = Encoder(most_bytes=sizes.result_bytes)
+        return {"event": "opened", "refusal": "", "output": encoder.pack(value), "places": locations}, encoder.buffers
     except ValueRefused as refused:
         refusal = str(refused).replace("the result", "the file")
     except Exception as error:

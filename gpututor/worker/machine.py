@@ -93,7 +93,7 @@ class VirtualMeter:
 
 
 class HostClock:
-    """The host's nanoseconds since the first reading: observer and meter share it, so their times have one origin."""
+    """The host's nanoseconds since the first reading. Observer and meter share it, so their times have one origin."""
 
     _zero: int | None = None
 

@@ -19,24 +19,24 @@ def main() -> None:
 
 
 def reason_without_gpus() -> dict[str, str]:
-    """Return CUDA's error as that of `cuda`; nothing if the machine has no files of GPUs, or torch no CUDA."""
+    """Return CUDA's error by the name `cuda`; empty if the machine has no GPU device files, or torch has no CUDA."""
     if torch.version.cuda is None or not any(Path("/dev").glob("nvidia[0-9]*")):
         return {}
     try:
         torch.cuda.get_device_properties(0)
     except (RuntimeError, AssertionError) as error:
         return {"cuda": _first_line(error)}
-    return {"cuda": "torch.cuda.is_available() is False, though CUDA starts"}
+    return {"cuda": "torch.cuda.is_available() is False, although CUDA starts"}
 
 
 def error_on(device: str) -> str:
-    """Multiply two small matrices on the device, and check the result."""
+    """Return the error of a product of two small matrices on the device; empty if it is right."""
     try:
         product = torch.full((8, 8), 2.0, device=device) @ torch.full((8, 8), 3.0, device=device)
         wrong = product.cpu().ne(48.0).any().item()
     except RuntimeError as error:
         return _first_line(error)
-    return "a product of two matrices came out wrong" if wrong else ""
+    return "it computes a wrong product of two matrices" if wrong else ""
 
 
 def _first_line(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Ranks: a submission that runs in several processes at once, each on its own machine.
 
-They are forked from a worker that has imported torch and computed nothing, so that there are no threads to lose. The
-worker never enters the machine: it passes each request on, and returns the answers in the order of ranks.
+They are forked from a worker that has imported torch but computed nothing, so it has no threads, which a fork would
+lose. The worker never enters the machine: it passes each request on, and returns the answers in the order of ranks.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from gpututor.worker.submission import GivenFailed, SubmissionFailed
 def begin_rank(
     number: int, count: int, connection: socket.socket, stack_pipe: int, serve: Callable[[BinaryIO], int]
 ) -> NoReturn:
-    """Be rank `number` of `count`, just forked, until the worker closes. SIGUSR1 writes the stack to `stack_pipe`."""
+    """Serve as rank `number` of `count` after a fork. SIGUSR1 writes the stack to `stack_pipe`."""
 
     def run() -> int:
         die_with_parent()
         close_all_but(0, 1, 2, connection.fileno(), stack_pipe)
         faulthandler.register(signal.SIGUSR1, file=stack_pipe)
-        # As a launcher does; the ranks talk over the loopback interface only.
+        # As torchrun does; the ranks communicate over the loopback interface only.
         os.environ.update(RANK=str(number), LOCAL_RANK=str(number), WORLD_SIZE=str(count), GLOO_SOCKET_IFNAME=_LOOPBACK)
         stream: BinaryIO = connection.makefile("rwb")  # type: ignore[assignment]
         return serve(stream)
@@ -59,7 +59,7 @@ def device_of(rank: int | None, device: str, gpus: int) -> torch.device:
 
 
 def destroy_process_group() -> dict[str, Any]:
-    """Destroy the process group; return whether there was one."""
+    """Destroy the process group; return a field with True if there was one."""
     distributed = torch.distributed
     left = distributed.is_available() and distributed.is_initialized()
     if left:
@@ -70,8 +70,8 @@ def destroy_process_group() -> dict[str, Any]:
 GRACE_S = 0.5
 """Seconds to wait for the other ranks after one failed: the first to fail need not be the cause."""
 _LINE = 'File "{}", line (\\d{{1,7}}) in '
-_SECOND_HAND = re.compile("onnection|gloo|timed out|peer", re.IGNORECASE)
-"""Words in errors of ranks whose partner is gone."""
+_CONSEQUENCE = re.compile("onnection|gloo|timed out|peer", re.IGNORECASE)
+"""Words in the errors of ranks that failed because another rank is gone."""
 
 Serve = Callable[[BinaryIO, Path], int]
 
@@ -119,7 +119,7 @@ class Ranks:
         self._left_s = within_s
         """Seconds left for answers; the judge's own time between requests does not count."""
         self.changed: dict[str, None] = {}
-        """Names of what was replaced in any rank."""
+        """Names of code that was replaced in any rank."""
         self.outside: dict[int, None] = {}
         """Lines at which a rank used a device between calls."""
         self._ranks: list[_Rank] = []
@@ -180,7 +180,7 @@ class Ranks:
                 given = frame.header.get("given")
                 raise RuntimeError(words) if given is None else GivenFailed(given)
         if lost:
-            # It closes its end of the connection before it exits.
+            # A rank closes its connection before it exits.
             status = self._ranks.pop(lost[0]).end(patience_s=2.0)
             how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended, with exit status {status}"
             kind: FailureKind = "rank killed" if -status in SENT_BY_OTHERS else "rank ended"
@@ -192,7 +192,7 @@ class Ranks:
         }
         if failures:
             messages = {failure.message for failure in failures.values()}
-            number = min(failures, key=lambda rank: bool(_SECOND_HAND.search(failures[rank].message)))
+            number = min(failures, key=lambda rank: bool(_CONSEQUENCE.search(failures[rank].message)))
             where = f"rank {number} of {self._count}"
             if len(failures) == self._count and len(messages) == 1:
                 number, where = 0, "every rank"
@@ -215,16 +215,16 @@ def serve_ranks(connection: Connection, scratch: Path, load: dict[str, Any], ser
     ranks = Ranks(count, scratch, path, within_s, serve)
     connection.changes = lambda: {"changed": [*ranks.changed], "outside": [*ranks.outside]}
     try:
-        question = {**load, "sizes": asdict(each), "files": []}
-        connection.answer(*_ask_all(ranks, [{**question, "rank": number} for number in range(count)], (), "loaded"))
+        request = {**load, "sizes": asdict(each), "files": []}
+        connection.answer(*_ask_all(ranks, [{**request, "rank": number} for number in range(count)], (), "loaded"))
         calls = 0
         while (frame := connection.next()).header["op"] == "call":
             store = scratch / f".ranks-{calls}"
             calls += 1
             more = {"world_size": count, "init_method": f"file://{store}"}
-            questions = [{**frame.header, "more": {"rank": number, **more}} for number in range(count)]
+            requests = [{**frame.header, "more": {"rank": number, **more}} for number in range(count)]
             remove_written(scratch, load["files"], path.name)
-            header, buffers = _ask_all(ranks, questions, frame.buffers, "returned")
+            header, buffers = _ask_all(ranks, requests, frame.buffers, "returned")
             with contextlib.suppress(OSError):
                 store.unlink()
             if header["event"] == "returned":
@@ -240,10 +240,10 @@ def serve_ranks(connection: Connection, scratch: Path, load: dict[str, Any], ser
 
 
 def _ask_all(
-    ranks: Ranks, questions: list[dict[str, Any]], buffers: tuple[bytes, ...], event: str
+    ranks: Ranks, requests: list[dict[str, Any]], buffers: tuple[bytes, ...], event: str
 ) -> tuple[dict[str, Any], list[bytes]]:
     try:
-        frames = ranks.ask(questions, buffers)
+        frames = ranks.ask(requests, buffers)
     except SubmissionFailed as error:
         return failed(error.failure), []
     header = {

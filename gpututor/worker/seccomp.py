@@ -34,20 +34,20 @@ _PROCESSORS = {
     "aarch64": _Processor(0xC00000B7, 277, 167, 220, (219, 217, 218, 190, 186, 180), (279, 447, 194)),
 }
 _X32 = 0x40000000
-"""First number of x86-64's other set of calls."""
+"""First system call number of the x32 ABI."""
 _CLONE_3 = 435
-"""A filter cannot read its flags; the C library falls back to clone."""
+"""clone3, whose flags a filter cannot read; the C library falls back to clone."""
 _CLONE_PARENT = 0x8000
-"""Makes a sibling instead of a child."""
+"""Flag of clone that makes a sibling instead of a child."""
 _SUBREAPER = 36
-"""The worker keeps its orphans below it; its children must not undo that."""
+"""PR_SET_CHILD_SUBREAPER: the worker adopts the orphans below it, and its children must not change that."""
 
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 """Offsets in the data of a filter."""
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000 | errno.ENOSYS
 _TO_FAILURE = -1
-"""Placeholder for a jump to the last instruction, which fails."""
+"""Placeholder for a jump to the last instruction, which fails the call."""
 _NO_NEW_PRIVILEGES, _SET_FILTER, _ALL_THREADS, _NO_SLOWDOWN = 38, 1, 1, 4
 _JOIN_SESSION_KEYRING = 1
 
@@ -76,8 +76,11 @@ def block_escaping_syscalls() -> bool:
     return _install_filter(processor, instructions)
 
 
-def refuse_memory() -> bool:
-    """Block hidden memory, which only an accelerator's driver may need; return True if the kernel did it."""
+def block_hidden_memory() -> bool:
+    """Block memory that the resource monitor cannot see; return True if the kernel did it.
+
+    An accelerator's driver may need that memory.
+    """
     processor = _processor()
     return processor is not None and _install_filter(processor, _fail_for(*processor.memory))
 
@@ -102,8 +105,8 @@ def _install_filter(processor: _Processor, rules: list[_Instruction]) -> bool:
     ]
     last = len(instructions) - 1
     packed = b"".join(
-        struct.pack("HBBI", what, *(last - at - 1 if skip == _TO_FAILURE else skip for skip in (so, not_so)), value)
-        for at, (what, so, not_so, value) in enumerate(instructions)
+        struct.pack("HBBI", operation, *(last - at - 1 if skip == _TO_FAILURE else skip for skip in skips), value)
+        for at, (operation, *skips, value) in enumerate(instructions)
     )
     program = ctypes.create_string_buffer(packed)
     described = ctypes.create_string_buffer(struct.pack("HP", len(instructions), ctypes.addressof(program)))

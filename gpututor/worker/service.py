@@ -37,7 +37,7 @@ from gpututor.worker.submission import (
 
 FLUSHED_BYTES = 256 << 20
 """More than any second-level cache: today's largest has 126 MiB."""
-_NO_RESULT = "the result cannot be brought back"
+_NO_RESULT = "the result cannot be sent to the grader"
 _NO_ARGUMENT = "an argument cannot be read any more"
 Result = TypeVar("Result")
 
@@ -108,7 +108,7 @@ class TimedCalls:
 
 
 def _checked(action: str, path: Path, read: Callable[..., Result], values: Any) -> Result:
-    """Return `read(values)`. Raises `SubmissionFailed` for values that are too large, of odd types, or break."""
+    """Return `read(values)`. Raises `SubmissionFailed` for values that are too large, unsupported, or raise errors."""
     try:
         return read(values)
     except ValueRefused as error:
@@ -138,7 +138,7 @@ def serve(stream: BinaryIO, scratch: Path) -> int:
 
 
 def _serve_scenario(connection: Connection, scratch: Path) -> None:
-    """Serve one `load` and its calls up to `leave`; or open a file, without running anything."""
+    """Serve one `load` and its calls up to `leave`, or one `open`, which runs nothing."""
     first = connection.next()
     request = first.header
     if request["op"] == "open":
@@ -165,7 +165,7 @@ def _serve_scenario(connection: Connection, scratch: Path) -> None:
             names = [*guard.hooks, *scenario.tamper_guard.changed()]
             return {"changed": names[:MOST_NAMED], "outside": [*guard.lines]}
 
-        # A comparison takes a millisecond, which must not be timed.
+        # Looking for changes takes a millisecond, which must not be timed.
         connection.changes = changes if observed else None
         function, header = _load(path, request["entry"], guard)
         connection.answer(header)
@@ -217,18 +217,18 @@ def _answer_to_call(
     measurement = CallMeasurement(machine.meter)
     forget_compiled()
     try:
-        # A tuple: code of the submission that reaches this frame cannot write to it.
+        # A tuple, so that code of the submission that reaches this frame cannot change it.
         digests = (*Encoder(machine.view).digests(arguments).items(),)
         measurement.begin()
         recorder.enabled = True
         try:
             output, line = call(function, arguments, path, scenario.call_guard)
-            run(measurement.returned, path, output)  # errors on a device show when it is waited for
+            run(measurement.returned, path, output)  # errors of a device appear at the next wait
         finally:
             scenario.tamper_guard.check_recorder(before + sizes.events)
             recorder.enabled = False
             if machine.virtual is not None:
-                machine.virtual.recover()  # the next call has GPUs that work
+                machine.virtual.recover()  # after an error, the next call needs working GPUs
         encoder = Encoder(machine.view, sizes.result_bytes)
         encoded = _encode(encoder, output, arguments, path, with_state="arguments" in wants)
         header = {"event": "returned", "line": line, **encoded}
@@ -265,8 +265,8 @@ def _encode(
 def _restore_defaults(spec: MachineSpec) -> None:
     """Restore torch's process-wide defaults after an earlier scenario.
 
-    One default differs: convolutions and RNNs of a real GPU do not use TF32. It would cost digits that `parity`
-    requires, and the learner did not ask for it.
+    One default differs: convolutions and RNNs of a real GPU do not use TF32. It is less precise than `parity` allows,
+    and the learner did not ask for it.
     """
     torch.set_float32_matmul_precision("highest")
     with torch.backends.__allow_nonbracketed_mutation():  # also if the submission has forbidden it

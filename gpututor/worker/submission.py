@@ -22,7 +22,7 @@ from gpututor.worker.guard import MODULE_NAME, CallGuard
 
 
 class Script:
-    """A file that runs afresh, with other arguments, in each call; its output is its result."""
+    """A script that each call runs from its beginning, with the call's arguments. The output is the result."""
 
     def __init__(self, code: CodeType, path: Path) -> None:
         self._script, self._path = code, path
@@ -107,7 +107,7 @@ def _authors_code() -> Iterator[None]:
 
 
 def build_function(source: str) -> Build:
-    """Return `build(drawn, device)` of `given.py`, or one that returns `drawn`. Both raise `GivenFailed`."""
+    """Return `build(drawn, device)` of `given.py`, or a function that returns `drawn`. Both may raise `GivenFailed`."""
     given = ModuleType("given")
     with _authors_code():
         exec(compile(source, GIVEN, "exec"), given.__dict__)
@@ -181,7 +181,7 @@ def call(
 
 
 def flush_printed() -> None:
-    """Flush the output, so that the judge has it with the answer. The streams may be the learner's own."""
+    """Flush the output, so that the judge gets it with the answer. The learner may have replaced the streams."""
     for printed in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             printed.flush()
@@ -204,7 +204,7 @@ class _ReturnLine:
             sys.settrace(None)
 
     def take(self) -> int | None:
-        """Return the line, if known. Drop the frame, and with it the function's variables."""
+        """Return the line, if known, and drop the frame, which keeps the function's variables alive."""
         frame, self._frame = self._frame, None
         return None if frame is None else frame.f_lineno
 
@@ -225,7 +225,7 @@ def _missing(entry: str, value: object, module: ModuleType) -> Failure:
     functions = {name: value for name, value in vars(module).items() if type(value) is FunctionType}
     message, line = f"there is no function called {entry}", None
     for near in difflib.get_close_matches(entry, functions, n=1, cutoff=0.5):
-        message += f"; there is {near}: is that a typing mistake?"
+        message += f"; there is {near}: did you mean that?"
         line = functions[near].__code__.co_firstlineno
     return Failure("missing", "", message, line, "")
 
@@ -234,8 +234,8 @@ def describe(error: BaseException, path: Path) -> Failure:
     """Describe an exception: its kind, its message, and its line in the learner's file."""
     try:
         return _describe(error, path)
-    except BaseException:  # its class is the learner's: any attribute may run code
-        return Failure("exception", "", "an exception that cannot be printed without another error", None, "")
+    except BaseException:  # its class is the learner's, so any attribute may run code
+        return Failure("exception", "", "an exception whose type or message cannot be read", None, "")
 
 
 def _describe(error: BaseException, path: Path) -> Failure:

@@ -28,7 +28,7 @@ from gpututor.app.screens.trace import DeviceScreen
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.classroom.history import Event, read_history
-from gpututor.classroom.regrade import job_again
+from gpututor.classroom.regrade import regrade_job
 from gpututor.classroom.review import review_of
 from gpututor.classroom.submissions import Unmatched
 from gpututor.cli.main import main
@@ -322,22 +322,22 @@ async def test_with_pseudonyms_no_name_is_shown_and_changes_go_to_the_student(fo
 
 def test_what_would_be_another_grading_is_not_done(folder: ClassFolder, course: Path) -> None:
     submission = folder.read_class().handed_in[0]
-    assert job_again(folder, submission).key == key_at(folder, 0)
+    assert regrade_job(folder, submission).key == key_at(folder, 0)
     given = course / "01_lesson_1" / "01_twice_1_1" / "given.py"
     text = given.read_text()
     try:
         given.write_text(text + "# newer\n")
         with pytest.raises(UsageError, match="the files of the exercise"):
-            job_again(folder, submission)
+            regrade_job(folder, submission)
     finally:
         given.write_text(text)
     secret = folder.secret_file.read_text()
     folder.secret_file.write_text(secret[::-1])
     with pytest.raises(UsageError, match="the class secret"):
-        job_again(folder, submission)
+        regrade_job(folder, submission)
     folder.secret_file.unlink()
     with pytest.raises(UsageError, match=r"class\.secret"):
-        job_again(folder, submission)
+        regrade_job(folder, submission)
     assert not folder.secret_file.exists(), "none is drawn"
 
 

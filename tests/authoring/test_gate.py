@@ -62,7 +62,7 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
             "wrong/signs_lost.py: its report lacks: why, advice",
             "wrong/signs_lost.py: its report does not name the line",
             "wrong/transposed.py:1: the exercise has no check 'shape'",
-            "checks.py: a wrong result would be accepted, or nearly. parity: ",
+            "checks.py: a wrong result is accepted, or almost accepted. parity: ",
             "baseline.py: its values are not right: parity",
         ),
     ),
@@ -73,7 +73,7 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
         ),
         (
             "given.py: draw() gives other values each time, with the same seed (case 0)",
-            "checks.py: the solution's results, all zeros, are not refused for their values",
+            "checks.py: no check of values rejects the solution's results when they are all zeros",
         ),
     ),
     "unseeded": (
@@ -91,7 +91,7 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
                 "checks.py", "checks = [", "checks = [Check('any', lambda _: 'It ends', lambda _: None)]\nunasked = ["
             ),
         ),
-        ("checks.py: a function that returns None, True, 0, 1.0, 'cuda:0', [] and so on is not refused",),
+        ("checks.py: a function that returns None, True, 0, 1.0, 'cuda:0', [] and so on is not rejected",),
     ),
     "unguarded": (
         (

@@ -259,7 +259,7 @@ def test_a_copied_secret_gives_the_same_seeds(folder: ClassFolder, course: Cours
     there = plan(GradeOptions(secret=folder.secret_file), folder=other)
     assert [(job.key, job.seed) for job in there.jobs] == [(job.key, job.seed) for job in first.jobs]
     (tmp_path / "third").write_text("0" * 64 + "\n")
-    with pytest.raises(UsageError, match="another secret"):
+    with pytest.raises(UsageError, match="different secrets"):
         merge_options(GradeOptions(secret=tmp_path / "third"), other, course)
     assert class_secret(other.secret_file) == class_secret(folder.secret_file)
 

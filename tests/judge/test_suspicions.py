@@ -88,7 +88,7 @@ def test_only_impossible_memory_clocks_and_replacements_are_suspected() -> None:
         ({"free": None}, "memory of cuda:0 does not match"),
         ({"kernel": {"start": 1500}}, "before it was launched"),
         ({"copy": {"end": 9_000_001}}, "ended after the call"),
-        ({"second": {"start": 8999}}, "two things at once"),
+        ({"second": {"start": 8999}}, "two operations at once"),
         ({"kernel": {"flops": 1e12}}, "a kernel was faster"),
         ({"copy": {"size_bytes": 10**7}}, "a copy was faster"),
         ({"wait": None}, "did not wait for"),

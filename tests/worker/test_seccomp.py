@@ -71,14 +71,14 @@ def test_escaping_system_calls_are_refused() -> None:
 
 
 def test_shared_memory_is_refused_as_well() -> None:
-    results = results_after("refuse_memory", "block_escaping_syscalls")
+    results = results_after("block_hidden_memory", "block_escaping_syscalls")
 
     assert {results[name] for name in (*LASTING, *MEMORY)} == {NO}
     assert results["a child"] == 7
 
 
 def test_refusing_memory_allows_other_calls() -> None:
-    results = results_after("refuse_memory")
+    results = results_after("block_hidden_memory")
 
     assert {results[name] for name in MEMORY} == {NO}
     assert results["subreaper"] == "done"
@@ -89,4 +89,4 @@ def test_unsupported_processors_refuse_nothing(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(platform, "machine", lambda: processor)
 
     seccomp.leave_session_keyring()
-    assert seccomp.block_escaping_syscalls() is seccomp.refuse_memory() is False
+    assert seccomp.block_escaping_syscalls() is seccomp.block_hidden_memory() is False

@@ -8,7 +8,7 @@ from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.model import Attempt
 from gpututor.classroom.history import author
 from gpututor.classroom.jobs import Job
-from gpututor.classroom.regrade import accept_regrade, job_again, request_again
+from gpututor.classroom.regrade import accept_regrade, regrade_job, regrade_request
 from gpututor.errors import TutorError, UsageError
 from gpututor.grading.client import GradingService
 from gpututor.grading.events import GradeRequest
@@ -41,7 +41,7 @@ class RegradeClient:
                     f"{self.folder.recordings} cannot be written to.",
                     "Free some space, or give yourself write permission.",
                 )
-            return request_again(job, part), part
+            return regrade_request(job, part), part
         except TutorError:
             self.recordings.discard(part)
             raise
@@ -50,7 +50,7 @@ class RegradeClient:
             raise UsageError(f"It cannot be graded again: {error}", "") from error
 
     def _job(self, attempt: Attempt) -> Job:
-        job = job_again(self.folder, attempt.handed_in, self._course_folder)
+        job = regrade_job(self.folder, attempt.handed_in, self._course_folder)
         if attempt.key is not None and job.key != attempt.key:
             raise UsageError("The class was graded with other options meanwhile.", "F5 reads it again.")
         return job

@@ -25,7 +25,7 @@ from gpututor.app.widgets.base import PlainText
 from gpututor.app.widgets.output import SubmissionText
 from gpututor.app.widgets.results import CheckRow, Results
 from gpututor.classroom.gradebook.model import Attempt, Mark
-from gpututor.classroom.regrade import may_be_taken, report_before, same_result
+from gpututor.classroom.regrade import is_acceptable, report_before, same_result
 from gpututor.errors import TutorError
 from gpututor.files import ordinary
 from gpututor.grading.events import GradeRequest, GradingCancelled, GradingFinished, WaitingForDevice
@@ -333,7 +333,7 @@ class SubmissionScreen(BaseScreen[bool]):
     def _compare(self, before: Report | None, report: Report) -> None:
         """Show the new result; if it differs, ask whether to take it."""
         after = outcome_line(report)
-        if not may_be_taken(report):
+        if not is_acceptable(report):
             why = self.table.gradebook.without_names(report.reason)
             self.say(f"It could not be graded: {after}. {why} The journal is unchanged.")
         elif before is not None and same_result(before, report):

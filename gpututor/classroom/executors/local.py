@@ -44,7 +44,7 @@ def probe_devices(isolation: str) -> dict[str, str]:
             return dict.fromkeys(working_in_bubblewrap(), "")
         return {str(name): str(error) for name, error in _run_probe("gpututor.worker.probe").items()}
     except (NotGradableHere, *_PROBE_ERRORS):
-        return {}  # no device answered, so `RealDevices` treats the device in question as broken
+        return {}  # no device answered, so `RealDevices` treats the probed device as broken
 
 
 def working_in_bubblewrap() -> frozenset[str]:

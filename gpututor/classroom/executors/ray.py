@@ -1,7 +1,7 @@
 """Grading on the nodes of a Ray cluster. No other module imports Ray.
 
-Each chunk of jobs is one Ray task. When a worker, a node or the cluster dies, only the gradings in progress are lost:
-reports in the journal are final, and `--resume` grades the rest.
+Each chunk of jobs is one Ray task. If a worker, a node or the cluster dies, only the gradings in progress are lost.
+Reports in the journal are final, and `--resume` grades the rest.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def probe_node(
     marker: str,
     check_bubblewrap: Callable[[], object] = working_in_bubblewrap,
 ) -> str:
-    """Return why this machine cannot grade jobs like `job` with correct keys; empty if it can.
+    """Return the reason why this machine cannot grade jobs like `job` with correct keys; empty if it can.
 
     `exercises`: versions by folder. `marker`: a file that only the journal of this run has.
     """
@@ -251,7 +251,7 @@ class RayCluster:
 
 
 def check_installed() -> None:
-    """Raises `UsageError` without Ray; imports nothing."""
+    """Raise `UsageError` if Ray is not installed; import nothing."""
     if importlib.util.find_spec("ray") is None:
         advice = "`pip install 'gpututor[ray]'` installs it; --executor local does not need it."
         raise UsageError("--executor ray needs Ray, which is not installed.", advice)
@@ -290,7 +290,7 @@ class Chunk:
     gpus: int
 
     def complete_written(self, work: WorkQueue) -> None:
-        """Complete the first attempts, as far as their reports are in the journal."""
+        """Complete attempts in their order, up to the first whose report is not in the journal."""
         while self.attempts and (outcome := written_outcome(self.attempts[0].job)) is not None:
             work.complete(self.attempts.popleft(), outcome)
 

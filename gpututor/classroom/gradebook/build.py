@@ -106,7 +106,7 @@ def gradebook_of(
 ) -> Gradebook:
     """Make a gradebook.
 
-    `exercises`: the course's, in its order, as far as they are known. `describe` is called if the reports do not name
+    `exercises`: the course's known exercises, in its order. `describe` is called if the reports do not name
     an exercise's checks. `by_hand`: marks by student and exercise. `sections`: the roster's, by the students'
     ids; None without a roster.
     """

@@ -173,7 +173,7 @@ def _check_marks(report: Report, of: Score, rules: Rules) -> tuple[CheckMark, ..
 
 
 def _held_back(mark: CheckMark) -> CheckMark:
-    """Take the points off a check that passed without those that it needs. The grader's own checks stay."""
+    """Remove the points of a check that passed, because a check that it needs did not. Keep the grader's own checks."""
     if mark.status is not Status.PASSED or mark.check in OWN:
         return mark
     return replace(mark, status=Status.HELD_BACK, points=0.0)
@@ -319,7 +319,7 @@ def _to_no_exercise(sources: Sequence[str]) -> str:
 
 
 def _best(attempts: Sequence[Attempt]) -> Attempt:
-    """Return the first best final attempt, or an undecided one that could become better; without both, the last one."""
+    """Return the best final attempt, or an undecided attempt that may become better; without both, the last attempt."""
     in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
     final = [attempt for attempt in in_time if attempt.status is MarkStatus.FINAL]
     best = max(final, key=lambda attempt: attempt.points, default=None)
@@ -393,7 +393,7 @@ def summary(
 
 
 def distribution(shares: Iterable[float]) -> tuple[int, ...]:
-    """Count shares, 0 to 1, in `BINS` equal parts; a whole number of tenths does not fall below it by rounding."""
+    """Count shares, 0 to 1, in `BINS` equal parts; rounding errors do not move a whole tenth to a lower part."""
     counts = Counter(min(int(share * BINS + 1e-9), BINS - 1) for share in shares)
     return tuple(counts[position] for position in range(BINS))
 

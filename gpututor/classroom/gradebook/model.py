@@ -72,7 +72,7 @@ class Lateness:
     words: str = ""
     """A sentence; empty if in time."""
     slip_days: int = 0
-    """Days by which slip days moved the due date for it, as far as it needed them."""
+    """Number of slip days that moved its due date: only as many as it needed."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def _needed(mark: Mark, rules: Rules) -> int:
 
 
 def _worth(marks: Mapping[str, Mark], rules: Rules) -> float:
-    """Sum up weighted points. An open mark is worth what it may become, so that its days are not spent elsewhere."""
+    """Sum up weighted points. An open mark counts as its maximum, so that no other exercise takes its days."""
     worth = []
     for key, mark in marks.items():
         points = mark.points

@@ -287,7 +287,7 @@ def reports(gradebook: Gradebook, lines: SubmittedLines) -> str:
         report = _report(place, marks, gradebook, lines) if space > 0 else _too_long(place, marks)
         space -= len(report)
         parts.append(report)
-    note = "<p>As students may see them: nothing of hidden checks, nothing of what you have to look at.</p>"
+    note = "<p>These reports are as students may see them: without hidden checks, and without your open questions.</p>"
     return section("reports", "Reports", note, *parts) if parts else ""
 
 

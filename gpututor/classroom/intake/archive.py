@@ -74,7 +74,7 @@ class Kind(StrEnum):
     FOLDER = "folder"
     """A folder that is not opened."""
     PLACE = "place"
-    """A folder or a zip that may be empty, for its name alone. Others need not have an entry."""
+    """The folder or zip itself: an empty folder or zip has no other entry."""
     NOISE = "noise"
     """Leftovers of tools; neither read nor opened."""
 
@@ -127,8 +127,8 @@ def _zip_entries(
 ) -> Iterator[Entry]:
     """Yield everything in a zip; one entry for the whole if it cannot be opened.
 
-    `parts`: names on the way to it and its own. They are empty for the zip `of_class`, which the instructor made, and
-    which may be large. `depth`: number of nested zips, this one included.
+    `parts`: names of the folders and zips on the way, and the zip's own. They are empty for the zip `of_class`: the
+    instructor made it, and it may be large. `depth`: number of nested zips, including this zip.
     """
     limit = _LARGEST_DIRECTORY_OF_CLASS if of_class else _LARGEST_DIRECTORY
     try:
@@ -194,7 +194,7 @@ class _Member:
 
     @property
     def noise(self) -> tuple[str, ...] | None:
-        """Path of the outermost folder or file that is noise."""
+        """Path of the outermost folder or file that a tool left behind."""
         for number, part in enumerate(self.names, 1):
             if is_noise(part, folder=self.is_folder or number < len(self.names)):
                 return (*self.zip_parts, *self.names[:number])
@@ -277,7 +277,7 @@ def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[IO
 
 
 class _BoundedReader:
-    """A stream from which `zipfile` cannot read a large directory, which it reads in one piece."""
+    """A stream that rejects a large zip directory, because `zipfile` reads it in one piece."""
 
     def __init__(self, inner: IO[bytes], limit: int) -> None:
         self._inner = inner

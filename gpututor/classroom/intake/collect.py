@@ -125,7 +125,7 @@ class _File:
     content: _Content
     place: Place
     order: tuple[str, int, int, float, str]
-    """Sort key for the order of time, as far as it is known."""
+    """Sort key for the order of time, if it is known."""
     stem: str
     """Normalized name without the mark of a copy."""
     is_named: bool
@@ -164,7 +164,7 @@ def _attempts(files: Sequence[_File]) -> tuple[list[_File], _Unused]:
 
 
 def _solutions(same_time: list[_File]) -> tuple[list[_File], _Unused]:
-    """Choose the files that are solutions by their names, of those with the same time."""
+    """Choose the solutions among files with the same time, by their names."""
     exercise = same_time[0].exercise
     if named := [file for file in same_time if file.is_named]:
         why = f"Another file is named after {exercise}, but this file is not."

@@ -169,7 +169,7 @@ class _Reader:
     def _alias(self, anchor: str) -> Any:
         value, size = self._anchors.get(anchor, (None, 0))
         if size == 0:
-            raise _InvalidMetadata(f"an alias of nothing, or of its own container: *{anchor[:40]}")
+            raise _InvalidMetadata(f"an alias of a missing or enclosing anchor: *{anchor[:40]}")
         self._values += size
         self._aliased += size
         if self._aliased > MOST_ALIASED:

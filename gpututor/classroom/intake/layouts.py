@@ -77,7 +77,7 @@ def canvas(parts: Sequence[str]) -> Place:
     """Place names such as `roekim_LATE_12345_67890_name.py`, or `anon_x1Yz_67890_name.py` if marking is anonymous.
 
     The parts are the student's name, a mark for late files, the user's number, the upload's number, and the file's
-    name, to which Canvas appends `-2` and so on.
+    name. Canvas appends `-2` and so on to the name of a later upload.
     """
     match = match_canvas(parts[0])
     if match is None:
@@ -87,12 +87,13 @@ def canvas(parts: Sequence[str]) -> Place:
     if "file" not in match.re.groupindex:
         why = "It is text or a link typed into Canvas, not a file: it cannot be graded."
         return Place((person,), tuple(parts[1:]), late=late, why=why)
-    upload = parts[0] if is_program(parts[0]) or is_zip_name(parts[0]) else ""  # a report cannot pose as a PDF
+    # Feedback is text, so it cannot have the name of a PDF.
+    upload = parts[0] if is_program(parts[0]) or is_zip_name(parts[0]) else ""
     return Place((person,), (match["file"], *parts[1:]), number=int(match["upload"]), late=late, upload=upload)
 
 
 def match_canvas(name: str) -> re.Match[str] | None:
-    """Take a file's name apart; None if Canvas did not give it."""
+    """Match the parts of a file's name; None if Canvas did not give it."""
     match = _CANVAS_FILE.fullmatch(name) or _CANVAS_TEXT.fullmatch(name)
     if match is None or (match["name"] is None and not match["late"] and not match["id"].startswith("anon_")):
         return None  # `05_01_one_big_copy.py` has no owner
@@ -178,7 +179,8 @@ def moodle(parts: Sequence[str]) -> Place:
     number, name = match["id"] or "", match["name"].strip()
     person = Person(number or name, number or name, name, platform_id=number)
     end = "" if match["file"] is None else "_"
-    upload = f"{parts[0][: match.start('kind')]}file{end}" if number else ""  # without a number, Moodle takes nothing
+    # Without a number, Moodle accepts no feedback.
+    upload = f"{parts[0][: match.start('kind')]}file{end}" if number else ""
     if match["kind"] != "file":
         why = "It is text typed into Moodle, not a file: it cannot be graded."
         return Place((person,), tuple(parts[1:]), upload=upload, why=why)
@@ -186,7 +188,7 @@ def moodle(parts: Sequence[str]) -> Place:
 
 
 def detect_layout(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise: bool) -> tuple[str, Tree]:
-    """Detect the layout, unless given, and the folder around everything. Raises `UsageError` if that is unclear."""
+    """Detect the layout, unless given, and the folder that contains everything. Raises `UsageError` if unclear."""
     if layout not in (AUTO, *LAYOUTS):
         raise UsageError(f"There is no layout called {layout!r}.", f"The layouts are {AUTO}, {', '.join(LAYOUTS)}.")
     paths = [
@@ -205,7 +207,7 @@ def detect_layout(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise
 
 
 def _wrapper(paths: list[Parts], names: ExerciseNames, may_hold_programs: bool) -> Parts:
-    """Return the folder that contains everything; nothing if that folder is a student's or an exercise's.
+    """Return the folder that contains everything; empty if there is none, or it is a student's or an exercise's.
 
     `may_hold_programs`: True if the folder may contain programs named after students, as in zips.
     """
@@ -259,7 +261,7 @@ def _detect(paths: list[Parts], names: ExerciseNames, tree: Tree, one_exercise: 
     if _is_workspace(paths, names):
         raise UsageError(
             f"{tree.path} looks like the files of one student.",
-            "Put them into a folder with the student's name, and name the folder above that one.",
+            "Move them to a folder with the student's name, then name the folder that contains it.",
         )
     named = [name for name, below in by_top.items() if _has_files_of_students(name, below, names, one_exercise)]
     students = {

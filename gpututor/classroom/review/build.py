@@ -32,9 +32,9 @@ from gpututor.grading.report_text import LEAST_TIME, count
 from gpututor.paths import builtin_course
 
 SHARE = 0.7
-"""Default least share of the shorter text's fingerprints in common for texts to be alike."""
+"""Default share of the shorter text's fingerprints, or words, that two alike texts have in common."""
 FEWEST_TIMES = 10
-"""Least number of different passed texts for a comparison of times."""
+"""Least number of different texts that passed, for a comparison of times."""
 FAR = 4.0
 """Least speedup over the class's median for a text to be unusual."""
 FEW = 0.05
@@ -146,7 +146,7 @@ class Review:
 
 
 @dataclass(frozen=True)
-class Likeness:
+class TextComparison:
     """Comparison of the texts for one exercise."""
 
     folder: ClassFolder
@@ -189,8 +189,8 @@ class Likeness:
     def _shared_by_many(self, crowd: Cluster) -> Item:
         why = (
             f"{count(len(crowd.texts), 'text')} of {crowd.people} people share {_range(crowd)} of their fingerprints "
-            "with one of these texts, without the code of the course. With so many, the solution may be obvious, or "
-            "there may be a common source."
+            "with one of these texts, apart from the code of the course. With so many people, the solution may be "
+            "obvious, or there may be a common source."
         )
         return self._of_cluster(crowd, why)
 
@@ -289,8 +289,8 @@ def review_of(folder: ClassFolder, gradebook: Gradebook, share: float = SHARE) -
             for item in reviewer.attempts(summary.label, attempts)
             if item.kind is Kind.SPEED or decided.isdisjoint(item.students)
         ]
-        likeness = Likeness(folder, summary.exercise, summary.label, exercises.get(summary.exercise))
-        alike, counts = likeness.compare([attempt.handed_in for attempt in attempts], share)
+        comparison = TextComparison(folder, summary.exercise, summary.label, exercises.get(summary.exercise))
+        alike, counts = comparison.compare([attempt.handed_in for attempt in attempts], share)
         items += alike
         compared.append(counts)
     items += reviewer.unmatched()

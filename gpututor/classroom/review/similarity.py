@@ -28,14 +28,14 @@ FEWEST_WORDS = 6
 """Least number of own words of a text whose words are compared; see `words_of`."""
 COMMON_PEOPLE = 10
 COMMON_SHARE = 0.1
-"""Share of the class, and `COMMON_PEOPLE`, above which a shared fingerprint or word is part of an obvious solution."""
+"""Share of the class. A fingerprint or word that more people have, and more than `COMMON_PEOPLE`, does not count."""
 MOST_LEADERS = 100
 """Number of texts that are tried as centers of crowds: enough to hit any group of a tenth of a class."""
 MOST_ATTEMPTS = 20
 """Newest attempts of a student that are compared: one student must not take as much time as a class."""
 
 _BASE, _MODULUS = 1_000_003, (1 << 61) - 1
-Mark = TypeVar("Mark", int, str)
+Feature = TypeVar("Feature", int, str)
 """A fingerprint or a word."""
 
 
@@ -76,18 +76,18 @@ class Text:
     parties: frozenset[frozenset[str]]
     """Students of each file: several for a group."""
 
-    def is_of_others_than(self, other: Text) -> bool:
+    def has_other_students_than(self, other: Text) -> bool:
         """Return True if different students submitted the two texts."""
         return any(not party & another for party in self.parties for another in other.parties)
 
 
 @dataclass(frozen=True)
 class Share:
-    """Marks in common: fingerprints or words."""
+    """Features in common: fingerprints or words."""
 
     common: int
     of: int
-    """Marks of the text that has fewer."""
+    """Features of the text that has fewer."""
 
     @property
     def ratio(self) -> float:
@@ -150,7 +150,7 @@ class Similar:
     """The most similar pairs first: exactly the same texts of several people, however short, and similar texts."""
     clusters: tuple[Cluster, ...]
     crowds: tuple[Cluster, ...]
-    """Texts of mostly common fingerprints, each like the same text."""
+    """Groups of texts that are alike in common fingerprints: each text resembles the same text of its group."""
     texts: int
     compared: int
     """Texts with enough fingerprints of their own."""
@@ -196,7 +196,7 @@ def similar(texts: Sequence[Text], read: Callable[[str], str | None], given: Col
     words = _enough(texts, own_words, _common(texts, own_words, many), FEWEST_WORDS)
     pairs = _pairs(texts, code, words, share)
     digests = {hashlib.sha256(text.encode()).hexdigest() for text in given}
-    same = [text for text in texts if text.sha256 not in digests and text.is_of_others_than(text)]
+    same = [text for text in texts if text.sha256 not in digests and text.has_other_students_than(text)]
     identical = [_identical(text, code.get(text), own_words.get(text.sha256)) for text in same]
     return Similar(
         pairs=tuple(sorted([*identical, *pairs], key=lambda pair: pair.order)),
@@ -211,11 +211,11 @@ def similar(texts: Sequence[Text], read: Callable[[str], str | None], given: Col
 
 
 def _enough(
-    texts: Iterable[Text], own: Mapping[str, frozenset[Mark]], common: frozenset[Mark], fewest: int
-) -> dict[Text, frozenset[Mark]]:
-    """Return the marks without common ones, of texts that have enough of them."""
+    texts: Iterable[Text], own: Mapping[str, frozenset[Feature]], common: frozenset[Feature], fewest: int
+) -> dict[Text, frozenset[Feature]]:
+    """Return the features that are not common, by text; leave out texts with fewer than `fewest`."""
     left = {text: own[text.sha256] - common for text in texts if text.sha256 in own}
-    return {text: marks for text, marks in left.items() if len(marks) >= fewest}
+    return {text: features for text, features in left.items() if len(features) >= fewest}
 
 
 def _sorted(clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
@@ -237,10 +237,10 @@ def _parties(files: Iterable[Submission]) -> frozenset[frozenset[str]]:
     return frozenset(map(frozenset, by_source.values()))
 
 
-def _common(texts: Iterable[Text], own: Mapping[str, frozenset[Mark]], many: float) -> frozenset[Mark]:
+def _common(texts: Iterable[Text], own: Mapping[str, frozenset[Feature]], many: float) -> frozenset[Feature]:
     """Return the fingerprints or words of more than `many` people."""
-    holders: Counter[Mark] = Counter()
-    by_person: dict[frozenset[str], set[Mark]] = defaultdict(set)
+    holders: Counter[Feature] = Counter()
+    by_person: dict[frozenset[str], set[Feature]] = defaultdict(set)
     for text in texts:
         for party in text.parties:
             by_person[party] |= own.get(text.sha256, frozenset())
@@ -265,7 +265,7 @@ def _crowds(
             text: len(first & hashes[text]) / min(len(first), len(hashes[text])) for text in alone if text is not leader
         }
         crowd = [text for text, much in shares.items() if much >= share]
-        alike = [text for text in crowd if text.is_of_others_than(leader)]
+        alike = [text for text in crowd if text.has_other_students_than(leader)]
         if not alike:
             continue
         nearest = max(sorted(alike, key=_first), key=shares.__getitem__)
@@ -308,7 +308,7 @@ def _decides(pair: Pair, kind: str) -> bool:
 
 
 def _identical(text: Text, hashes: frozenset[int] | None, words: frozenset[str] | None) -> Pair:
-    code, own = (Share(len(marks), len(marks)) if marks else None for marks in (hashes, words))
+    code, own = (Share(len(features), len(features)) if features else None for features in (hashes, words))
     return Pair((text, text), code, own, _longest(words or ()))
 
 
@@ -321,23 +321,23 @@ def _pairs(
     pairs = []
     for places in sorted(alike):
         first, second = sorted((texts[place] for place in places), key=_first)
-        if first.is_of_others_than(second):
+        if first.has_other_students_than(second):
             both = _longest(words.get(first, frozenset()) & words.get(second, frozenset()))
             pairs.append(Pair((first, second), alike_code.get(places), alike_words.get(places), both))
     return pairs
 
 
-def _shares(texts: Sequence[Text], marks: Mapping[Text, frozenset[Mark]]) -> dict[tuple[int, int], Share]:
-    """Return the share of each pair of places in `texts` that have marks in common."""
-    holders: dict[Mark, list[int]] = defaultdict(list)
+def _shares(texts: Sequence[Text], features: Mapping[Text, frozenset[Feature]]) -> dict[tuple[int, int], Share]:
+    """Return the share of each pair of places in `texts` that have features in common."""
+    holders: dict[Feature, list[int]] = defaultdict(list)
     for place, text in enumerate(texts):
-        for mark in marks.get(text, ()):
-            holders[mark].append(place)
+        for feature in features.get(text, ()):
+            holders[feature].append(place)
     shared: Counter[tuple[int, int]] = Counter()
     for places in holders.values():
         if len(places) > 1:
             shared.update(combinations(places, 2))
-    sizes = [len(marks.get(text, ())) for text in texts]
+    sizes = [len(features.get(text, ())) for text in texts]
     return {pair: Share(number, min(sizes[pair[0]], sizes[pair[1]])) for pair, number in shared.items()}
 
 

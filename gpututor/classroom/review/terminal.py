@@ -93,10 +93,11 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 def _how(review: Review, width: int) -> Iterator[str]:
     yield from _wrapped(
         f"Texts are alike if they share {review.share:.0%} (--similar) of the fingerprints of their code, or of their "
-        "words, counted in the text that has fewer. Words are names, and pairs of neighboring words in comments and "
-        f"strings. The course's own do not count, nor those that over {COMMON_PEOPLE} people and over "
-        f"{COMMON_SHARE:.0%} of all share. Texts with fewer than {FEWEST} fingerprints and {FEWEST_WORDS} words of "
-        "their own are not compared, nor are attempts of one student.",
+        "words. The share is of the text that has fewer. Words are names, and pairs of neighboring words in comments "
+        "and strings. Fingerprints and words of the course do not count. Those that more than "
+        f"{COMMON_PEOPLE} people and more than {COMMON_SHARE:.0%} of the class have do not count either. Texts with "
+        f"fewer than {FEWEST} fingerprints and {FEWEST_WORDS} words of their own are not compared, nor are attempts of "
+        "one student.",
         width,
         0,
     )

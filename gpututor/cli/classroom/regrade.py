@@ -22,10 +22,10 @@ from gpututor.classroom.history import author, reason
 from gpututor.classroom.jobs import Options
 from gpututor.classroom.regrade import (
     accept_regrade,
-    job_again,
-    may_be_taken,
+    is_acceptable,
+    regrade_job,
+    regrade_request,
     report_before,
-    request_again,
     result_words,
     same_result,
 )
@@ -61,13 +61,13 @@ def main(arguments: argparse.Namespace) -> int:
     student = student_named(arguments.student, gradebook)
     exercise = exercise_named(arguments.exercise, gradebook)
     attempt = _attempt(student.mark_of(exercise.exercise), arguments.attempt)
-    job = job_again(folder, attempt.handed_in, arguments.course)
+    job = regrade_job(folder, attempt.handed_in, arguments.course)
     before = report_before(folder, job.key)
     print(escape_control_chars(f"{student.student.called}, {exercise.numbered_title}: {attempt.handed_in.source}"))
     print(f"  before  {result_words(before) if before is not None else 'no result'}", flush=True)
-    report = _grade(request_again(job, None), Options.read(folder).isolation)
+    report = _grade(regrade_request(job, None), Options.read(folder).isolation)
     print(f"  now     {result_words(report)}", flush=True)
-    if not may_be_taken(report):
+    if not is_acceptable(report):
         print(escape_control_chars(f"It could not be graded, and the journal is unchanged: {report.reason}"))
         return NOT_GRADED
     if before is not None and same_result(before, report):

@@ -55,7 +55,7 @@ from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.classroom.jobs import Options
 from gpututor.classroom.misconceptions import Misconception, misconceptions, wrong_solutions
-from gpututor.classroom.regrade import jobs_again
+from gpututor.classroom.regrade import regrade_jobs
 from gpututor.classroom.rules import rules_for
 from gpututor.classroom.work_queue import WorkQueue
 from gpututor.cli.classroom import add_class_arguments, add_pseudonyms_argument
@@ -127,7 +127,7 @@ def _misconceptions(
         wrong = wrong_solutions(gradebook, course, folder)
         keys = ((each.submission, options.key_of(each.submission)) for each in wrong)
         if missing := [each for each, key in keys if key is not None and not has_entry(folder.journal, key)]:
-            work = WorkQueue(jobs_again(folder, missing, arguments.course))
+            work = WorkQueue(regrade_jobs(folder, missing, arguments.course))
             print(f"{count(len(work.jobs), 'wrong solution')} to grade, once.", file=sys.stderr)
             isolation: IsolationName = "process" if options.isolation == "process" else "bubblewrap"
             accelerators = load_inventory().accelerators if any(job.gpus for job in work.jobs) else ()

@@ -152,7 +152,7 @@ def _top_names(distribution: metadata.Distribution) -> set[str]:
 SCRATCH = Path("/scratch")
 """The only writable folder, with /dev/shm: both are in memory and end with the worker."""
 USER = 1000
-"""User id inside. Outside it is the judge's user."""
+"""User id inside the namespace; outside, it is the judge's user."""
 NESTING = ("gpututor.worker.fork_server",)
 """Modules that put each of their workers into its own namespaces, which must be allowed."""
 DEVICES = ("nvidia*", "dri", "kfd", "dxg")

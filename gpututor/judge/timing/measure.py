@@ -35,10 +35,10 @@ TIMING_WORKERS = 3
 
 
 class Verifier:
-    """Verifier of timed results: of every result during the allowance, later of one random result in each batch.
+    """Verifier of timed results: of all until the allowance is used up, then of one random result in each batch.
 
-    The choice is made after the results arrive. So a submission that is wrong in a tenth of its calls is caught in two
-    of three timings even then.
+    The choice is made after the results arrive. Even after the allowance, two of three timings detect a submission that
+    is wrong in a tenth of its calls.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Verifier:
         self.verified = self.calls = 0
 
     def find(self, inputs: Inputs, outputs: Sequence[Any], source: str) -> Finding | None:
-        """Return what is wrong with the results of one batch, as far as they are verified."""
+        """Return a finding for the first wrong result among the verified results of a batch; None if they are right."""
         calls = [Call(drawn, {}, output, Trace()) for drawn, output in zip(inputs, outputs, strict=True)]
         order = self._chance.sample(range(len(calls)), len(calls))
         self.calls += len(calls)
@@ -96,7 +96,7 @@ def measure(
     """Time `submission_source` against `baseline_source` on the real device of `spec`.
 
     `alone` is entered when the workers are ready: other gradings wait for the device only while this one times.
-    Nothing that the submission does raises. Raises `CourseError` for a baseline that does not run or is wrong,
+    Failures of the submission never raise. Raises `CourseError` for a baseline that does not run or is wrong,
     `GradingError` if a worker broke by itself.
     """
     with _take_workers(pool, TIMING_WORKERS) as (null, baseline, submission):
@@ -117,21 +117,21 @@ def measure(
                 pairs = zip(inputs, outputs, strict=True)
                 least_s[0] = min(least_s[0], sum(peak.least_s(limit, drawn, output) for drawn, output in pairs))
                 return verifier.find(inputs, outputs, submission_source)
-            except Exception as error:  # nothing broke when the same checks looked at the baseline's results
+            except Exception as error:  # the same checks accepted the baseline's results
                 return finding_of_broken_check(error)
 
         trusted = (exercise, spec, limit.baseline, baseline_source, others.suspend)
         sides = (TimingWorker(baseline, *trusted), NullWorker(null, *trusted))
         comparison = PairedComparison(*sides, draw, verify, chance, settings)
         path = exercise.folder / limit.baseline
-        with _names_baseline(path):
+        with _baseline_errors(path):
             for side in sides:
                 side.load(code.given_source)
             inputs = [draw_inputs(code, exercise.folder, case, case) for case in range(exercise.cases)]
             if (wrong := verifier.find(inputs, sides[0].time(inputs).outputs, "")) is not None:
                 raise Stopped(wrong, wrong.status)
         with alone(), _without_gc():
-            with _names_baseline(path):
+            with _baseline_errors(path):
                 comparison.prepare()
             if comparison.result.too_small:
                 return _timing(comparison.result, Status.INCONCLUSIVE, _TOO_SMALL)
@@ -146,8 +146,8 @@ def measure(
 
 
 @contextlib.contextmanager
-def _names_baseline(path: Path) -> Iterator[None]:
-    """Raise `CourseError` for a baseline that stops or is wrong inside the block."""
+def _baseline_errors(path: Path) -> Iterator[None]:
+    """Convert `Stopped` inside the block to a `CourseError` about the baseline."""
     try:
         yield
     except Stopped as stopped:

@@ -1,8 +1,10 @@
 """The sequential sign test: pairs of timed batches in random order until the signs decide.
 
 Each pair gives one sign: True if the submission kept to the allowed ratio. Two bets are placed on the signs, one that
-it keeps to the ratio and one that it does not. Each bet multiplies its money by 1.6 when right and by 0.4 when wrong.
-With fair-coin signs, either bet reaches 100 with at most 1 % probability, however often one looks (Ville's inequality).
+it keeps to the ratio and one that it does not. Each bet starts with 1, and multiplies its money by 1.6 when right and
+by 0.4 when wrong.
+With fair-coin signs, either bet reaches 100 with at most 1 % probability, even if checked after each pair (Ville's
+inequality).
 Only the median of the pairs' ratios matters: noise changes the number of pairs, not the error rate.
 
 This module uses no process and no clock: `TimedSide` and `Settings.now_s` provide both, so that tests can simulate
@@ -27,7 +29,7 @@ from gpututor.checks.model import Finding
 STAKE = 0.6
 """Share of its money that each bet risks on the next sign."""
 ENOUGH = 100.0
-"""Multiple of its first money with which a bet has won: at most 1 in 100 does so by luck."""
+"""Money with which a bet has won: at most 1 in 100 does so by luck."""
 FEWEST_PAIRS = 10
 MOST_PAIRS = 60
 
@@ -40,8 +42,8 @@ class Answer(Enum):
     OPEN = "open"
 
 
-def log_evidence(within: int, beyond: int) -> tuple[float, float]:
-    """Return the money of the bets on (`within`, `beyond`), from 1, after these counts of signs."""
+def money_of_bets(within: int, beyond: int) -> tuple[float, float]:
+    """Return the money of the bets on (`within`, `beyond`) after these counts of signs."""
     won, lost = math.log1p(STAKE), math.log1p(-STAKE)
     return math.exp(within * won + beyond * lost), math.exp(beyond * won + within * lost)
 
@@ -51,19 +53,19 @@ def decide(signs: Sequence[bool]) -> Answer:
     if len(signs) < FEWEST_PAIRS:
         return Answer.OPEN
     within = sum(signs)
-    for_within, for_beyond = log_evidence(within, len(signs) - within)
+    for_within, for_beyond = money_of_bets(within, len(signs) - within)
     if for_within >= ENOUGH:
         return Answer.WITHIN
     return Answer.BEYOND if for_beyond >= ENOUGH else Answer.OPEN
 
 
 def can_still_decide(signs: Sequence[bool]) -> bool:
-    """Return True if the pairs up to the cap could still decide."""
+    """Return True if the remaining pairs, up to `MOST_PAIRS`, could still decide."""
     left = MOST_PAIRS - len(signs)
     if left <= 0:
         return False
     within, beyond = sum(signs), len(signs) - sum(signs)
-    return log_evidence(within + left, beyond)[0] >= ENOUGH or log_evidence(within, beyond + left)[1] >= ENOUGH
+    return money_of_bets(within + left, beyond)[0] >= ENOUGH or money_of_bets(within, beyond + left)[1] >= ENOUGH
 
 
 def quartiles(figures: Sequence[float]) -> tuple[float, float, float]:
@@ -101,24 +103,24 @@ class Settings:
     shortest_s: float = 5e-3
     """Least seconds of a baseline batch, without the round trip."""
     over_round_trip: float = 20.0
-    """Least multiple of the round trip of a single round of calls."""
+    """Least multiple of a single round's round trip that a baseline batch takes."""
     most_calls: int = 256
     most_bytes: int = 64 << 20
     """Bytes of inputs and results of a batch."""
     longest_s: float = 0.1
-    """Seconds of an attempt from which batches are not enlarged: its inputs are drawn and sent, and results come back.
+    """Seconds of an attempt at which batches stop growing: drawing and sending inputs, calls, and receiving results.
 
     A learner waits for at least 30 attempts.
     """
     least_share: float = 0.25
-    """Least share of the baseline's own work in the round trip of its batch: less cannot be measured."""
+    """Least time of the baseline's own work, as a share of the null worker's: less cannot be measured."""
     attempts: int = 3
     """Batches of each side in a pair; the fastest counts, because noise only adds time."""
     warmups: int = 3
     baseline_samples: int = 5
     """Times of the baseline that are measured before the submission is loaded."""
     contention: float = 1.5
-    """Multiple of these times that the baseline may take later."""
+    """Multiple of these times beyond which a later median of the baseline means contention."""
     most_s: float = 90.0
     """Seconds of all pairs together."""
     now_s: Callable[[], float] = time.monotonic
@@ -137,7 +139,7 @@ class Comparison:
     answer: Answer = Answer.OPEN
     wrong: Finding | None = None
     too_small: bool = False
-    """True if the baseline's work is lost in the round trip."""
+    """True if the baseline's work is too short to measure next to the round trip."""
     contended: bool = False
 
     @property
@@ -147,7 +149,7 @@ class Comparison:
 
 
 class PairedComparison:
-    """Comparison of a submission with a baseline. `verify` returns what is wrong with results, or None."""
+    """Comparison of a submission with a baseline. `verify` returns a finding if results are wrong."""
 
     def __init__(
         self,
@@ -181,7 +183,7 @@ class PairedComparison:
     def compare(
         self, submission: TimedSide, at_most: float, on_pair: Callable[[int], None] = lambda pairs: None
     ) -> Comparison:
-        """Time pairs until the signs decide, or until the cap."""
+        """Time pairs until the signs decide, cannot decide any more, or the time is up."""
         settings, result = self._settings, self.result
         until = settings.now_s() + settings.most_s
         for _ in range(settings.warmups):
@@ -206,7 +208,7 @@ class PairedComparison:
         return result
 
     def _size_batch(self) -> None:
-        """Find the number of rounds at which the baseline exceeds the round trip, if the time allows it."""
+        """Find the number of rounds at which the baseline takes long enough, within the limits of `Settings`."""
         settings = self._settings
         single_s = 0.0
         while True:
@@ -230,7 +232,7 @@ class PairedComparison:
         self._nulls.clear()
 
     def _try_batch(self) -> tuple[Timed, float, float, float]:
-        """Time batches; return one of the baseline, and the least seconds of the baseline, the null worker and both."""
+        """Return a timed baseline batch, and the least seconds of the baseline, the null worker and an attempt."""
         now_s, times = self._settings.now_s, []
         for _ in range(self._settings.attempts):
             began = now_s()

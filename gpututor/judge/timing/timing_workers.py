@@ -61,21 +61,21 @@ class TimingWorker:
     def load(self, given_source: str) -> None:
         """Load the file. Raises `Stopped` if that fails."""
         submission, sizes = Submission(self.file_name, self.source), Sizes(result_bytes=512 << 20)
-        question = load_request(self.exercise, self.spec, submission, given_source, RunPlan(), sizes)
-        with self._failures_stop("loads"):
+        request = load_request(self.exercise, self.spec, submission, given_source, RunPlan(), sizes)
+        with self._converted_failures("loads"):
             self._begin()
-            expect(self._session.ask({**question, "observed": False}), "loaded")
+            expect(self._session.ask({**request, "observed": False}), "loaded")
 
     def time(self, inputs: Inputs) -> Timed:
         return self._batch(inputs, again=False, keep=False)
 
     def _batch(self, inputs: Inputs, *, again: bool, keep: bool) -> Timed:
-        ticket, packer, content = new_ticket(), Encoder(), io.BytesIO()  # the frame is made before the clock starts
-        nodes = [packer.pack(drawn) for drawn in inputs]
+        ticket, encoder, content = new_ticket(), Encoder(), io.BytesIO()  # the frame is made before the clock starts
+        nodes = [encoder.pack(drawn) for drawn in inputs]
         header = {"op": "time", "drawn": nodes, "again": again, "keep": keep, TICKET: ticket}
-        write_frame(content, header, packer.buffers)
+        write_frame(content, header, encoder.buffers)
         channel = self.worker.channel
-        with self._failures_stop("runs"):
+        with self._converted_failures("runs"):
             self._begin()
             self._session.check_silence()
             with self.during_batch():
@@ -88,17 +88,17 @@ class TimingWorker:
             results = frame.header.get("outputs")
             if not isinstance(results, list) or len(results) != len(inputs):
                 raise FrameError(f"the worker did not answer {len(inputs)} calls")
-            unpacker = Decoder(frame.buffers)
-            outputs = [unpacker.unpack(node) for node in results]
-            return Timed(elapsed_s, outputs, sum(map(len, (*packer.buffers, *frame.buffers))))
+            decoder = Decoder(frame.buffers)
+            outputs = [decoder.unpack(node) for node in results]
+            return Timed(elapsed_s, outputs, sum(map(len, (*encoder.buffers, *frame.buffers))))
 
     def _begin(self) -> None:
         limits = self.exercise.limits
         self.worker.channel.begin(time.monotonic() + limits.wall_s, limits.output_kib << 10)
 
     @contextlib.contextmanager
-    def _failures_stop(self, stage: str) -> Iterator[None]:
-        """Raise what goes wrong inside as `Stopped`."""
+    def _converted_failures(self, stage: str) -> Iterator[None]:
+        """Convert failures inside the block to `Stopped`."""
         exercise = self.exercise
         try:
             yield
@@ -124,11 +124,11 @@ class NullWorker(TimingWorker):
 
 MOST_LOOKS = 20
 MAX_PROCESSES = 1 << 15
-"""Members of a tree: one that grows while it is walked has no end."""
+"""Most processes to read from a tree: it may grow while it is read."""
 
 
 class SuspendedProcesses:
-    """Processes of the judge's tree, orphans of submissions included, that are stopped while another is timed."""
+    """Suspends all untrusted processes below the judge, including orphans of submissions, while a worker is timed."""
 
     def __init__(self, judge: int, trusted: Iterable[int], suspended: Callable[[], Iterable[int]] = tuple) -> None:
         """`trusted` workers hold nothing of the submission and keep running; `suspended` ones stay stopped."""
@@ -141,9 +141,9 @@ class SuspendedProcesses:
 
     @contextlib.contextmanager
     def suspend(self) -> Iterator[None]:
-        """Stop all others during the block; look again until there is no new process, or `MOST_LOOKS` times.
+        """Suspend the untrusted processes during the block. Look for new processes at most `MOST_LOOKS` times.
 
-        A submission that starts processes faster disturbs the timing, and the guard against contention notices it.
+        A submission that starts processes faster disturbs the timing; then the result is `contended`.
         """
         stopped: set[int] = set()
         try:

@@ -31,9 +31,9 @@ from gpututor.judge.workers.worker import (
 from gpututor.processes import kill_tree, reap_orphans, signal_below
 
 WRAPPERS = 2
-"""Processes above the one that serves, if children have their own namespaces."""
+"""Processes between the server and a worker's Python process, if children have their own namespaces."""
 ANSWERS_WITHIN_S = 20.0
-"""Seconds for an answer of a warm server: ending a tree of many processes takes a while."""
+"""Seconds that a warm server has to answer: ending a tree of many processes takes a while."""
 
 
 class ForkServer:
@@ -181,10 +181,10 @@ class _Forked:
         self.pid = 0
         self._killed = False
         self.is_abandoned = False
-        """True if the judge ended it before the server forked it: reaped when it appears."""
+        """True if the judge gave up the child before the server forked it. It is reaped once it appears."""
 
     def attach(self, pidfd: int) -> None:
-        """Store the pidfd: its number in the judge's namespace is read from /proc."""
+        """Store the pidfd, and the process id in the judge's namespace."""
         self.pid = _pid_of(pidfd)
         self._pidfd = pidfd
         if self._killed:
@@ -208,7 +208,7 @@ class _Forked:
 
     def kill(self) -> None:
         self._killed = True
-        # Ends a wait for its first frame at once, even before it is forked.
+        # This ends a wait for the child's first frame at once, even before the fork.
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         if self._pidfd < 0:
@@ -229,7 +229,7 @@ class _Forked:
         self.dispose()
 
     def dispose(self) -> None:
-        """Release what belongs to a child that is gone."""
+        """Close the pidfd and remove the scratch folder of a child that is gone."""
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1

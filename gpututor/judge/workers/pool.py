@@ -181,7 +181,7 @@ class _OwnProcess:
         return 128 - status if self._wrappers and status > 128 else status
 
     def _status(self) -> int | None:
-        """Return None while it runs. If possible, the process id stays reserved until `reap`."""
+        """Return the exit status; None while the process runs. If possible, its id stays reserved until `reap`."""
         if hasattr(os, "waitid") and self._process.returncode is None:
             return status_of_child(self.pid)
         return self._process.poll()
@@ -208,11 +208,11 @@ def worker_environment(scratch: Path) -> dict[str, str]:
         **passed_on,
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
-        # PyTorch names its cache by the user, and reads /etc without this.
+        # PyTorch names its cache after the user. Without USER, it looks for the name in /etc/passwd.
         "USER": "learner",
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         # Asking for CUDA must not initialize it.
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-        "KINETO_LOG_LEVEL": "99",  # the profiler of torch writes lines for its own authors to stderr
+        "KINETO_LOG_LEVEL": "99",  # no debug lines of torch's profiler on stderr
     }

@@ -26,11 +26,11 @@ from gpututor.protocol.frames import Bounds, FrameError
 from gpututor.protocol.messages import PROCESSES, SCRATCH_BYTES, SCRATCH_FILES, THREADS, resident_limit_bytes
 
 LOOK_EVERY_S = 0.05 if sys.platform == "linux" else 1.0
-"""Seconds between two looks: 0.2 ms each with /proc, a child process `ps` elsewhere."""
+"""Seconds between two looks. A look takes 0.2 ms with /proc; elsewhere it starts `ps`."""
 SLOWEST_LOOK_EVERY_S = 0.5
-"""Seconds between looks that are slow: a submission cannot escape by making them slow."""
+"""Most seconds between looks that are slow, so that a submission cannot avoid looks by making them slow."""
 MAX_LOOKED_AT = PROCESSES + 16
-"""Processes: more than allowed, with those of the isolation."""
+"""Most processes to look at: more than a submission may have, plus those of the isolation."""
 _FIELD = re.compile(rb"^(RssAnon|RssShmem|Threads):\s*(\d+)", re.MULTILINE)
 _SHARE = re.compile(rb"^Pss_(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)
 
@@ -58,7 +58,7 @@ class ResourceUsage:
 
 
 class ResourceMonitor:
-    """Limits on the tree below `root`, and on a visible `scratch` folder. A fresh worker's usage does not count."""
+    """Limits on the tree below `root`, and on `scratch` if the judge sees it. A fresh worker's usage does not count."""
 
     def __init__(self, root: int, scratch: Path | None) -> None:
         self._root, self._scratch = root, scratch
@@ -72,7 +72,7 @@ class ResourceMonitor:
         if now < self._next_look:
             return
         usage = measure_usage(self._root)
-        # Processes of the fork server or bubblewrap, which a fresh worker has too, do not count.
+        # Processes of bubblewrap or the fork server do not count: a fresh worker has them too.
         extra = max(0, self._initial.processes - 1)
         _check_limit("processes", usage.processes - extra, PROCESSES)
         _check_limit("threads", usage.threads - extra, THREADS)
@@ -83,7 +83,7 @@ class ResourceMonitor:
             held, files = scratch_use(self._scratch)
             _check_limit("scratch bytes", held, SCRATCH_BYTES)
             _check_limit("scratch files", files, SCRATCH_FILES)
-        # Looking at very many processes is slow: look less often then.
+        # A look at very many processes is slow. Then look less often.
         done = time.monotonic()
         self._next_look = done + max(LOOK_EVERY_S, min(2 * (done - now), SLOWEST_LOOK_EVERY_S))
 
@@ -108,7 +108,10 @@ def measure_usage(root: int) -> ResourceUsage:
 
 
 def proportional_bytes(root: int) -> int:
-    """Return the tree's pages in bytes, shared ones in equal parts; `sys.maxsize` if unreadable. 5 ms for each GiB."""
+    """Return the bytes of the tree's pages, each shared page divided by its sharers. Takes 5 ms for each GiB.
+
+    Return `sys.maxsize` if the kernel does not allow reading them.
+    """
     total_kib = 0
     for pid in tree(root, MAX_LOOKED_AT):
         try:
@@ -219,7 +222,7 @@ class Worker:
         return self._process.pid
 
     def wait_until_ready(self) -> None:
-        """Wait until the worker has imported torch. Raises `GradingError` with its last words if it died."""
+        """Wait until the worker has imported torch. Raises `GradingError` with the end of its output if it died."""
         if self.torch_version:
             return
         self.channel.begin(time.monotonic() + READY_WITHIN_S, 64 << 10)
@@ -228,8 +231,8 @@ class Worker:
         except (FrameError, DeadlinePassed) as error:
             self.kill()
             self.channel.drain_printed()
-            words = self.channel.printed.text.strip()[-2000:]
-            raise GradingError(f"A worker did not start: {words or error}", "Run `gpututor doctor`.") from error
+            output = self.channel.printed.text.strip()[-2000:]
+            raise GradingError(f"A worker did not start: {output or error}", "Run `gpututor doctor`.") from error
         self._process.wait_for_pid()
         self.devices = tuple(ready["devices"])
         self.torch_version = ready["torch"]
@@ -247,7 +250,7 @@ class Worker:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Let the worker's processes run during the block, where their resources are watched; suspend them after it."""
+        """Let the worker's processes run only during the block, in which the judge monitors their resources."""
         resume(self.suspended)
         self.suspended = []
         yield
@@ -256,7 +259,7 @@ class Worker:
                 self.suspended = stop_tree(self.pid)
 
     def stack_line(self, file_name: str) -> int | None:
-        """Return the line of the learner's file at which a hanging worker is, if it can still report it."""
+        """Return the line of the learner's file at which a worker hangs; None if the worker cannot report it."""
         submission = re.escape(str(self._scratch.inside / file_name))
         dump = b""
         self._process.dump_stack()

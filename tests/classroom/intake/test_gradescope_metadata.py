@@ -21,8 +21,8 @@ def bombs() -> Iterator[tuple[str, str]]:
     for number in range(1, 12):
         laughs += f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]\n"
     yield laughs, "aliases of aliases are too large"
-    yield "a: &a [*a]\n", "an alias of nothing, or of its own container"
-    yield "a: *b\n", "an alias of nothing|undefined alias"
+    yield "a: &a [*a]\n", "an alias of a missing or enclosing anchor"
+    yield "a: *b\n", "an alias of a missing|undefined alias"
     yield "[" * 500, "nested more than 64 deep|not a table"
     yield "a: " + "[" * 500, "nested more than 64 deep"
     yield "- a\n- b\n", "it is not a table of submissions"

@@ -27,7 +27,7 @@ _ASSIGNMENT_ID = re.compile(r"\s*\(\d+\)$")
 
 
 def canvas(gradebook: Gradebook, roster: Path | None = None) -> tuple[str, list[GradebookWarning]]:
-    """Return the file's text, and warnings. An open mark is as in the roster. Raises `UsageError` for a foreign one."""
+    """Return the file's text, and warnings. Open marks stay as in the roster. Raises `UsageError` for other files."""
     by_hand = _by_hand(gradebook)
     if roster is not None:
         text, warnings = _from_roster(gradebook, read_table(roster))
