@@ -1,7 +1,7 @@
 """The sequential sign test: pairs of timed batches in random order until the signs decide.
 
 Each pair gives one sign: True if the submission kept to the allowed ratio. Two bets are placed on the signs, one that
-it keeps to the ratio and one that it does not. Each bet starts with 1, and multiplies its money by 1.6 when right and
+it keeps to the ratio and one that it does not. Each bet starts with 1, and multiplies its wealth by 1.6 when right and
 by 0.4 when wrong.
 With fair-coin signs, either bet reaches 100 with at most 1 % probability, even if checked after each pair (Ville's
 inequality).
@@ -27,9 +27,9 @@ import numpy as np
 from gpututor.checks.model import Finding
 
 STAKE = 0.6
-"""Share of its money that each bet risks on the next sign."""
+"""Share of its wealth that each bet risks on the next sign."""
 ENOUGH = 100.0
-"""Money with which a bet has won: at most 1 in 100 does so by luck."""
+"""Wealth at which a bet has won: at most 1 in 100 does so by luck."""
 FEWEST_PAIRS = 10
 MOST_PAIRS = 60
 
@@ -42,8 +42,8 @@ class Answer(Enum):
     OPEN = "open"
 
 
-def money_of_bets(within: int, beyond: int) -> tuple[float, float]:
-    """Return the money of the bets on (`within`, `beyond`) after these counts of signs."""
+def wealth_of_bets(within: int, beyond: int) -> tuple[float, float]:
+    """Return the wealth of the bets on (`within`, `beyond`) after these counts of signs."""
     won, lost = math.log1p(STAKE), math.log1p(-STAKE)
     return math.exp(within * won + beyond * lost), math.exp(beyond * won + within * lost)
 
@@ -53,7 +53,7 @@ def decide(signs: Sequence[bool]) -> Answer:
     if len(signs) < FEWEST_PAIRS:
         return Answer.OPEN
     within = sum(signs)
-    for_within, for_beyond = money_of_bets(within, len(signs) - within)
+    for_within, for_beyond = wealth_of_bets(within, len(signs) - within)
     if for_within >= ENOUGH:
         return Answer.WITHIN
     return Answer.BEYOND if for_beyond >= ENOUGH else Answer.OPEN
@@ -65,7 +65,7 @@ def can_still_decide(signs: Sequence[bool]) -> bool:
     if left <= 0:
         return False
     within, beyond = sum(signs), len(signs) - sum(signs)
-    return money_of_bets(within + left, beyond)[0] >= ENOUGH or money_of_bets(within, beyond + left)[1] >= ENOUGH
+    return wealth_of_bets(within + left, beyond)[0] >= ENOUGH or wealth_of_bets(within, beyond + left)[1] >= ENOUGH
 
 
 def quartiles(figures: Sequence[float]) -> tuple[float, float, float]:

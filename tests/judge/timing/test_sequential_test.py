@@ -25,7 +25,7 @@ from gpututor.judge.timing.sequential_test import (
     Timed,
     can_still_decide,
     decide,
-    money_of_bets,
+    wealth_of_bets,
     quartiles,
 )
 
@@ -75,8 +75,8 @@ def test_signs_count_alike_in_any_order_and_for_both_answers(signs: list[bool]) 
     if decide(signs) is Answer.WITHIN:
         assert decide([*signs, True]) is Answer.WITHIN
     assert (
-        money_of_bets(signs.count(True) + 1, signs.count(False))[0]
-        > money_of_bets(signs.count(True), signs.count(False))[0]
+        wealth_of_bets(signs.count(True) + 1, signs.count(False))[0]
+        > wealth_of_bets(signs.count(True), signs.count(False))[0]
     )
 
 
