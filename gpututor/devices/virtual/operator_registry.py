@@ -240,7 +240,7 @@ def _collective(func: Any) -> Callable[..., Any]:
     """Return a collective without modes: gloo's threads may release it as Python ends, and could not free a mode."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        with torch_private.function_modes_aside():
+        with torch_private.without_function_modes():
             return func._op(*args, **kwargs)
 
     return call

@@ -353,7 +353,7 @@ _push_function_mode: Any = torch._C._push_on_torch_function_stack
 
 
 @contextmanager
-def function_modes_aside() -> Iterator[None]:
+def without_function_modes() -> Iterator[None]:
     """Turn all function modes off inside the block, also for threads that copy this thread's state, as gloo's do."""
     modes = [_pop_function_mode() for _ in range(_count_function_modes())]
     try:
@@ -484,12 +484,12 @@ def process_group_named(name: str) -> Any:
     return _c10d._resolve_process_group(name)
 
 
-def group_of_none() -> Any:
+def group_without_backend() -> Any:
     """Return a process group without a backend: it has properties, and does nothing."""
     return ProcessGroup(_c10d.HashStore(), 0, 1)
 
 
-def lonely_group() -> Any:
+def single_process_group() -> Any:
     """Return a process group of this process alone, with gloo."""
     backend = ProcessGroupGloo(_c10d.HashStore(), 0, 1, timeout=timedelta(minutes=1))
     return group_of_one_backend(backend, 0, 1, "gpututor:alone")

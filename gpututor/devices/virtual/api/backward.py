@@ -66,7 +66,7 @@ class _Step:
     is_done: bool = False
     event: Any = None
     """The event after its work, for nodes on other streams; None if there are none."""
-    announces: bool = False
+    is_awaited: bool = False
     """True if a node on another stream, or the caller, waits for it."""
 
 
@@ -86,7 +86,7 @@ class Backward:
         self._first = torch_private.next_sequence_number()
         """The next sequence number at the last call: nodes from here on are newer, for a second backward pass."""
         roots = [node for node in map(_node_of, outputs) if node is not None]
-        self._look_at(roots)
+        self._analyze(roots)
         sinks = {node for node in map(_node_of, inputs or ()) if node is not None}
         for node, step in self._steps.items():
             step.is_sink = node in sinks if sinks else not any(after for after, _ in node.next_functions)
@@ -94,7 +94,7 @@ class Backward:
         self.switches = any(place is not None and not self._is_callers(place) for place in places)
         """True if a node runs on another stream than the caller's."""
         if self.switches:
-            self._find_announcements(roots)
+            self._find_awaited(roots)
 
     def follow(self) -> None:
         """Make the stream of the node that runs now the current stream, once per node."""
@@ -114,7 +114,7 @@ class Backward:
         """End the present node: restore the stream that was current before, for new nodes from number `first` on."""
         step, self._now = self._steps.get(self._now), None
         if step is not None:
-            self._announce(step)
+            self._record_event(step)
         if self._outer is not None:
             outer, self._outer = self._outer, None
             self._choose(*outer, first)
@@ -124,12 +124,12 @@ class Backward:
         self.leave()
         for step in self._steps.values():
             if step.is_sink and step.place is not None:
-                self._make_up_for(step)
+                self._wait_for_skipped(step)
                 if step.event is not None and not self._is_callers(step.place):
                     _stream(step.place[0], self._callers[step.place[0]]).wait_event(step.event)
                 step.is_sink = False
 
-    def _look_at(self, roots: list[Any]) -> None:
+    def _analyze(self, roots: list[Any]) -> None:
         """Find all nodes, their streams, and which of them pass gradients to which."""
         waiting = list(roots)
         for root in roots:
@@ -156,14 +156,14 @@ class Backward:
                 number = min(users, default=torch_private.next_sequence_number())
             step.place = (device.index, self._thread.stream_of_node(device.index, number))
 
-    def _find_announcements(self, roots: list[Any]) -> None:
+    def _find_awaited(self, roots: list[Any]) -> None:
         """Mark the nodes that other streams wait for, and make the roots wait for the caller's stream."""
         for step in self._steps.values():
             for before in step.before:
                 if before.place is not None and before.place != step.place:
-                    before.announces = True
+                    before.is_awaited = True
             if step.is_sink and step.place is not None and not self._is_callers(step.place):
-                step.announces = True
+                step.is_awaited = True
         for root in {*roots}:
             place = self._steps[root].place
             if place is not None and not self._is_callers(place):
@@ -176,7 +176,7 @@ class Backward:
 
     def _enter(self, step: _Step, first: int) -> None:
         for before in step.before:
-            self._make_up_for(before)
+            self._wait_for_skipped(before)
         self._now = step.node
         self._began = step.is_done = True
         if step.place is not None:
@@ -185,7 +185,7 @@ class Backward:
             self._choose(gpu, stream, first)
             self._wait(step)
 
-    def _make_up_for(self, last: _Step) -> None:
+    def _wait_for_skipped(self, last: _Step) -> None:
         """Add the waits of a skipped node, and of the skipped nodes before it."""
         waiting = [last]
         while waiting:
@@ -198,7 +198,7 @@ class Backward:
             if not step.is_done:
                 step.is_done = True
                 self._wait(step)
-                self._announce(step)
+                self._record_event(step)
 
     def _wait(self, step: _Step) -> None:
         """Make a node's stream wait for the nodes whose gradients it gets."""
@@ -208,8 +208,8 @@ class Backward:
                 if before.event is not None and before.place != step.place:
                     stream.wait_event(before.event)
 
-    def _announce(self, step: _Step) -> None:
-        if step.announces and step.place is not None and step.event is None:
+    def _record_event(self, step: _Step) -> None:
+        if step.is_awaited and step.place is not None and step.event is None:
             step.event = _stream(*step.place).record_event(CudaEvent())
 
     def _choose(self, gpu: int, stream: int, first: int | None) -> None:

@@ -132,7 +132,7 @@ def is_built() -> bool:
 
 def device_count() -> int:
     machine = active_machine()
-    machine.look()
+    machine.refresh_gpus()
     return len(machine.gpus)
 
 

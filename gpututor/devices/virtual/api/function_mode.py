@@ -13,7 +13,7 @@ from gpututor.devices.virtual import cuda_errors, execution, torch_private
 from gpututor.devices.virtual.api.compile import run_control_flow
 from gpututor.devices.virtual.api.random import generator_kind
 from gpututor.devices.virtual.api.tensor_types import convert_type, legacy_new, refuse_apply
-from gpututor.devices.virtual.machine import active_machine, cpp_device, is_on, meant_device
+from gpututor.devices.virtual.machine import active_machine, cpp_device, is_on, requested_device
 from gpututor.devices.virtual.operators.attention import attention
 from gpututor.devices.virtual.operators.autocast import fused_softmax
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
@@ -25,10 +25,10 @@ from gpututor.devices.virtual.tensors.tensor import (
     VirtualTensor,
     check_gradients,
     device_attribute,
+    device_from_cpp,
     get_device,
     is_cuda_attribute,
     is_meta_attribute,
-    seen_device,
 )
 
 Tensor = torch.Tensor
@@ -57,7 +57,7 @@ class DeviceFunctionMode(TorchFunctionMode):
             raise
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             if error.args and isinstance(error.args[0], str):
-                error.args = (cuda_errors.in_cudas_words(error.args[0]), *error.args[1:])
+                error.args = (cuda_errors.with_cuda_device_names(error.args[0]), *error.args[1:])
             raise
 
 
@@ -114,7 +114,7 @@ def _check_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if device is None:
         tensor = args[0] if args else None
         device = tensor.device if isinstance(tensor, Tensor) else torch_private.default_device() or "cpu"
-    expected, kind = meant_device(device).type, generator_kind(kwargs["generator"])
+    expected, kind = requested_device(device).type, generator_kind(kwargs["generator"])
     if expected != kind:
         raise cuda_errors.wrong_generator(expected, kind)
 
@@ -161,7 +161,7 @@ def make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device
 
     Raises `RuntimeError` for a tensor on a GPU.
     """
-    if device is not None and meant_device(device).type == "cuda":
+    if device is not None and requested_device(device).type == "cuda":
         raise cuda_errors.cannot_pin("torch.cuda.FloatTensor")
     made = func(*args, **kwargs)
     pin(made)
@@ -185,8 +185,9 @@ def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _new_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Make a tensor, by default on the first tensor's device, whose number C++ forgets."""
     device = kwargs.get("device")
+    device = device_from_cpp(args[0].device) if device is None else device
     args = (args[0], *_with_host_storage(args[1:]))
-    return func(*args, **{**kwargs, "device": cpp_device(seen_device(args[0].device) if device is None else device)})
+    return func(*args, **{**kwargs, "device": cpp_device(device)})
 
 
 def _with_host_storage(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -314,7 +315,7 @@ def _new(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call an old constructor, which C++ knows for real devices only."""
     like, *rest = args
     if type(like) is not VirtualTensor:
-        if like.device.type == "cpu" and kwargs.get("device") and meant_device(kwargs["device"]).type == "cuda":
+        if like.device.type == "cpu" and kwargs.get("device") and requested_device(kwargs["device"]).type == "cuda":
             raise RuntimeError("legacy constructor expects device type: cpu but device type: cuda was passed")
         return func(*args, **_with_cpp_device(kwargs))
     if like.is_sparse:  # SparseAdam calls it
@@ -327,7 +328,7 @@ def _sparse_coo_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     size = args[0] if args else kwargs.get("size")
     device = kwargs.get("device") or torch_private.default_device()
     sizes_only = len(args) == 1 and isinstance(size, tuple | list) and all(type(length) is int for length in size)
-    if device is None or not sizes_only or meant_device(device).type != "cuda":
+    if device is None or not sizes_only or requested_device(device).type != "cuda":
         return _factory(func, args, kwargs)
     device = cpp_device(device)
     indices = torch.empty((len(args[0]), 0), dtype=torch.int64, device=device)

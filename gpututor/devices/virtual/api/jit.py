@@ -21,7 +21,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import meant_device, python_device
+from gpututor.devices.virtual.machine import python_device, requested_device
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _CONVOLUTIONS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
@@ -217,7 +217,7 @@ def _values_on_host(program: Any) -> Iterator[dict[str, str]]:
             restore()
 
 
-def _with_cudas_words(real: Any) -> Any:
+def _with_cuda_messages(real: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return real(*args, **kwargs)
@@ -227,21 +227,21 @@ def _with_cudas_words(real: Any) -> Any:
                     raise cuda_errors.unsupported(
                         "moving a tensor to a GPU inside TorchScript", "Move it before."
                     ) from None
-                error.args = (cuda_errors.in_cudas_words(error.args[0]), *error.args[1:])
+                error.args = (cuda_errors.with_cuda_device_names(error.args[0]), *error.args[1:])
             raise
 
     return call
 
 
 def _translated(real: Any) -> Any:
-    return lambda self: cuda_errors.in_cudas_words(real(self))
+    return lambda self: cuda_errors.with_cuda_device_names(real(self))
 
 
 graph_text = _translated(torch_private.Graph.__str__)
 graph_repr = _translated(torch_private.Graph.__repr__)
 code = property(_translated(_ScriptModule.code.fget))
-method_call = _with_cudas_words(torch_private.ScriptMethod.__call__)
-function_call = _with_cudas_words(torch.jit.ScriptFunction.__call__)
+method_call = _with_cuda_messages(torch_private.ScriptMethod.__call__)
+function_call = _with_cuda_messages(torch.jit.ScriptFunction.__call__)
 
 
 def _saving(real: Any) -> Any:
@@ -279,7 +279,7 @@ save_for_mobile = _refusing(_ScriptModule._save_for_lite_interpreter, "saving a 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
     """Read a file on the CPU, then move it to the devices of `map_location` or of the file."""
-    device = None if map_location is None else meant_device(map_location)
+    device = None if map_location is None else requested_device(map_location)
     written = _location_in_file(f) if device is None else ""
     extra = {**(_extra_files or {}), DEVICES_FILE: ""}
     program = _real_load(f, "cpu", extra, _restore_shapes)

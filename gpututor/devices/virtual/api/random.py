@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import torch_private
-from gpututor.devices.virtual.machine import CPU, VirtualGpu, active_machine, meant_device, python_device
+from gpututor.devices.virtual.machine import CPU, VirtualGpu, active_machine, python_device, requested_device
 from gpututor.devices.virtual.operators.draws import RandomState, generators
 
 _RealGenerator: Any = torch_private.Generator
@@ -31,7 +31,7 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
     """State of a GPU's generator, which several may share; None for a generator of the CPU."""
 
     def __new__(cls, device: Any = CPU) -> DeviceGenerator:
-        return cls.on(meant_device(device))
+        return cls.on(requested_device(device))
 
     def __init__(self, device: Any = CPU) -> None:
         pass

@@ -33,7 +33,7 @@ _FSDP = "torch.distributed.fsdp."
 _OTHERS = "Streams of other libraries are not supported: create one with torch.cuda.Stream()."
 
 
-def gpu_meant(call: str, device: Any) -> VirtualGpu | None:
+def requested_gpu(call: str, device: Any) -> VirtualGpu | None:
     """Return the GPU that `device` names, by default the current GPU; None if it has no streams, such as the CPU.
 
     Raises `NotImplementedError` for an accelerator that only reports itself available.
@@ -79,7 +79,7 @@ class Stream(_real_stream):  # type: ignore[misc]
                 options = {**dict(zip(("device_index", "device_type"), args, strict=False)), **options}
                 options["stream_id"] = device
             return super().__new__(cls, **options)
-        gpu = gpu_meant(cls._call, device)
+        gpu = requested_gpu(cls._call, device)
         if gpu is None:
             return super().__new__(cls, *(() if device is None else (device,)), **options)
         return cls._numbered(gpu, waits.next_number(gpu, priority))
@@ -196,7 +196,7 @@ class Event(_real_event):  # type: ignore[misc]
         cls, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> Any:
         given = () if device is None else (device,)
-        if gpu_meant(cls._call, device) is None:
+        if requested_gpu(cls._call, device) is None:
             return super().__new__(
                 cls, *given, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
             )
@@ -221,7 +221,7 @@ class Event(_real_event):  # type: ignore[misc]
     @_on_gpu_only
     def record(self, stream: Any = None) -> None:
         """Record it after all earlier work of `stream`, None for the current one."""
-        machine, gpu, number = self._stream_meant(stream)
+        machine, gpu, number = self._requested_stream(stream)
         if self._gpu not in (-1, gpu.index):
             raise cuda_errors.event_of_another_device(self._gpu, gpu.index)
         capture = machine.capture
@@ -235,7 +235,7 @@ class Event(_real_event):  # type: ignore[misc]
     @_on_gpu_only
     def wait(self, stream: Any = None) -> None:
         """Let later work of `stream`, None for the current one, wait for this event; the host does not wait."""
-        machine, gpu, number = self._stream_meant(stream)
+        machine, gpu, number = self._requested_stream(stream)
         mark = self._place(machine)
         if mark is None:
             return
@@ -296,7 +296,7 @@ class Event(_real_event):  # type: ignore[misc]
             f"event_id={self._handle}"
         )
 
-    def _stream_meant(self, stream: Any) -> tuple[VirtualMachine, VirtualGpu, int]:
+    def _requested_stream(self, stream: Any) -> tuple[VirtualMachine, VirtualGpu, int]:
         machine = active_machine("event")
         if stream is None:
             gpu = gpu_of()

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import CPU, META, VirtualMachine, active_machine, cpp_device, meant_device
+from gpututor.devices.virtual.machine import CPU, META, VirtualMachine, active_machine, cpp_device, requested_device
 from gpututor.devices.virtual.operators.fallbacks import CPP_DTYPES
 from gpututor.devices.virtual.operators.special import set_source
 from gpututor.devices.virtual.tensors.storage import virtual_storage
@@ -120,7 +120,7 @@ def legacy_new(dtype: torch.dtype, device: torch.device, args: tuple[Any, ...], 
     `options` may name another GPU. Raises `NotImplementedError` for tensors and named arguments.
     """
     if options.get("device") is not None:
-        device = meant_device(options["device"])
+        device = requested_device(options["device"])
         if device.type != "cuda":
             raise RuntimeError(
                 f"legacy constructor expects device type: cuda but device type: {device.type} was passed"
@@ -184,7 +184,7 @@ class HostTensorType(type):
         try:
             return cls.real(*args, **kwargs)
         except (TypeError, RuntimeError) as error:
-            error.args = (cuda_errors.in_cudas_words(str(error)),)
+            error.args = (cuda_errors.with_cuda_device_names(str(error)),)
             raise
 
     def __instancecheck__(cls, instance: object) -> bool:

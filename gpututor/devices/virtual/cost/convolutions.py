@@ -17,10 +17,10 @@ _STEP, _TILE = 32, 128
 """Channels: 3-d tensor-core kernels need multiples of the first; a tile has the second of output channels."""
 _TUNED_TAPS = 9
 """Taps of the largest window for which cuDNN has its fastest kernels."""
-_UNEVEN_CYCLES = 34
+_NON_SQUARE_CYCLES = 34
 """Cycles of a multiprocessor for an output of a depthwise kernel with adjacent channels and a non-square window, from
 two programs on an H100 PCIe: cuDNN has fast kernels for square windows only."""
-_UNEVEN_BASE = 1.7
+_NON_SQUARE_BASE = 1.7
 """Base cycles of a depthwise output with a non-square window, relative to a square, from the same two programs.
 PyTorch's kernels are compiled for windows of 1, 3 and 5, and loop otherwise."""
 _BLOCK_OUTPUTS = 128 * 64
@@ -111,12 +111,12 @@ def convolution(
     channels_last = channels_last and gpu.tensor_rate(image[1], tf32) > 0
     factors, moved = gpu.factors, total_bytes((image, weight, output))
     if shape.groups > 1 and shape.channels_in == 1:
-        uneven = len(set(weight[0][2:])) > 1
+        non_square = len(set(weight[0][2:])) > 1
         if channels_last:
-            cycles = _UNEVEN_CYCLES if uneven else 0.0
+            cycles = _NON_SQUARE_CYCLES if non_square else 0.0
             computed = shape.outputs * cycles / (gpu.multiprocessors * gpu.clock_hz)
             return max(gpu.moved_s(moved), computed), gpu.filled(shape.outputs)
-        base = factors["convolution.depthwise_base"] * (_UNEVEN_BASE if uneven else 1.0)
+        base = factors["convolution.depthwise_base"] * (_NON_SQUARE_BASE if non_square else 1.0)
         cycles = base + factors["convolution.depthwise_tap"] * shape.taps
         loads_per_s = gpu.multiprocessors * gpu.spec.load_units_per_multiprocessor * gpu.clock_hz
         return max(shape.outputs * cycles / loads_per_s, gpu.moved_s(moved)), gpu.filled(shape.outputs)

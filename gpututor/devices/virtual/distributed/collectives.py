@@ -48,12 +48,12 @@ def summing() -> Any:
     """Return `ReduceOp.SUM`, as the operators of `c10d` take it."""
     try:
         with _CatchReduction():  # type: ignore[no-untyped-call]
-            torch_private.group_of_none().allreduce([torch.empty(1)])
+            torch_private.group_without_backend().allreduce([torch.empty(1)])
     except _Caught as caught:
         return caught.args[0]
 
 
-_lonely_group = cache(torch_private.lonely_group)
+_single_process_group = cache(torch_private.single_process_group)
 
 
 def is_average(reduction: Any) -> bool:
@@ -62,9 +62,9 @@ def is_average(reduction: Any) -> bool:
     Raise `NotImplementedError` for a reduction with a factor, which C++ does not reveal. Gloo's error names both.
     """
     try:
-        with torch_private.host_only(), torch_private.function_modes_aside():
+        with torch_private.host_only(), torch_private.without_function_modes():
             value = torch.zeros(1)
-            work = torch.ops.c10d.allreduce_([value], _lonely_group().boxed(), reduction, None)[1]
+            work = torch.ops.c10d.allreduce_([value], _single_process_group().boxed(), reduction, None)[1]
             track_gloo_tensors([value])
             torch_private.CollectiveWork.unbox(work).wait()
     except (RuntimeError, ValueError) as error:
@@ -159,7 +159,7 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             finish = partial(_divide, list(tensors_in(hosts[0])), group.size())
     _refuse_in_graphs(func, unwrapped)
     in_a_thread = name not in _WITHOUT_A_THREAD
-    with torch_private.function_modes_aside():
+    with torch_private.without_function_modes():
         out = func(*hosts, **kwargs)
     if in_a_thread:
         track_gloo_tensors(tensors_in(hosts))
@@ -219,7 +219,7 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     names = [argument.name for argument in func._schema.arguments]
     given = dict(zip([*names[: len(args)], *kwargs], unwrapped.values, strict=True))
     if "group_name" not in given:
-        with torch_private.function_modes_aside():
+        with torch_private.without_function_modes():
             out = func(**given)
         _waited(given_tensors)
         return _on_device(out, unwrapped)
@@ -233,7 +233,7 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     averages = str(given.get("reduce_op", "")).lower() == "avg"
     if averages:
         given["reduce_op"] = "sum"
-    with torch_private.function_modes_aside():
+    with torch_private.without_function_modes():
         out = func(**given)
     track_gloo_tensors(tensors_in([*unwrapped.values, out]))
     for result in tensors_in(out) if averages else ():

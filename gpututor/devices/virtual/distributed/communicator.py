@@ -63,9 +63,9 @@ Ask = Callable[[timedelta | None], "list[tuple[int, int]]"]
 """Wait, with an optional time limit, for (ready time, duration) of each other rank. Raises `RuntimeError`."""
 
 
-def _aside(call: Callable[[], Any]) -> Any:
+def _call_gloo(call: Callable[[], Any]) -> Any:
     """Make a call that the virtual GPU does not see."""
-    with torch_private.host_only(), torch_private.function_modes_aside():
+    with torch_private.host_only(), torch_private.without_function_modes():
         return call()
 
 
@@ -261,7 +261,7 @@ class Communicator:
 
         def start(ready: int, task: Task) -> EventMarker:
             figures = torch.tensor([ready, task.duration])
-            _sent.append(_aside(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
+            _sent.append(_call_gloo(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
             return EventMarker(ready, ready)
 
         return self._put(operation, self.stream + 1, start)
@@ -271,7 +271,7 @@ class Communicator:
         figures = torch.empty(2, dtype=torch.int64)
 
         def begin(sender: int) -> Any:
-            return _aside(lambda: self._carrier.recv([figures], sender, tag | _STAMP_TAG))
+            return _call_gloo(lambda: self._carrier.recv([figures], sender, tag | _STAMP_TAG))
 
         early: Any = begin(source) if isinstance(source, int) else None
 
@@ -349,7 +349,7 @@ class Communicator:
         mine = torch.tensor([ready, duration])
         theirs = [torch.empty(2, dtype=torch.int64) for _ in range(self.size)]
         lent = [keep_alive_until_done(figures) for figures in (mine, *theirs)]
-        replies = PeerReplies(_aside(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
+        replies = PeerReplies(_call_gloo(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
         track_gloo_tensors(lent)
         self._replies.append(replies)
         return replies.ask

@@ -9,7 +9,7 @@ import torch
 from torch.nn.parameter import UninitializedParameter
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import meant_device
+from gpututor.devices.virtual.machine import requested_device
 from gpututor.devices.virtual.tensors.subclasses import VirtualSubclass, own_parameter
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -87,7 +87,7 @@ def move(tensor: Any, fn: Any) -> None:
 
 def materialize(self: Any, shape: Any, device: Any = None, dtype: torch.dtype | None = None) -> None:
     """Replace `UninitializedParameter.materialize`: make it an ordinary tensor on its device."""
-    where = _place(self) if device is None else meant_device(device)
+    where = _place(self) if device is None else requested_device(device)
     if where is None or where.type != "cuda":
         _real_materialize(self, shape, device, dtype)
         return

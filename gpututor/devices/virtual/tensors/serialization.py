@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
-from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, meant_device
+from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, requested_device
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors import tensor as bits
 from gpututor.devices.virtual.tensors.moves import record_copy_of_bytes
@@ -102,7 +102,7 @@ def place(storage: Any, location: str) -> Any:
 
 def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False) -> Any:
     """Replace a storage's `.cuda()`, which a `map_location` function calls too while a file is loaded."""
-    target = meant_device("cuda" if device is None else device)
+    target = requested_device("cuda" if device is None else device)
     if _session.depth:
         return place(storage, str(target))
     untyped = _untyped(storage)
@@ -112,7 +112,7 @@ def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False)
 
 
 def storage_to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
-    if meant_device(device).type == "cuda":
+    if requested_device(device).type == "cuda":
         return storage_to_gpu(storage, device)
     return torch_private.move_storage(storage, device=device, non_blocking=non_blocking)
 

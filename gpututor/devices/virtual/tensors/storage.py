@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, meant_device
+from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, requested_device
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors.moves import record_copy_of_bytes
 
@@ -17,7 +17,7 @@ def new_storage(cls: Any, *args: Any, device: Any = None, **options: Any) -> Any
     """Replace `torch.UntypedStorage(...)`: on a virtual GPU, of a size or of a sequence of bytes."""
     if device is None:
         return torch_private.new_storage(cls, *args, **options)
-    place = meant_device(device)
+    place = requested_device(device)
     if place.type != "cuda":
         return torch_private.new_storage(cls, *args, device=device, **options)
     size_bytes = torch_private.new_storage(torch.UntypedStorage, *args, device=NOWHERE, **options).nbytes()
@@ -102,12 +102,12 @@ class VirtualStorage(torch.UntypedStorage):
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> VirtualStorage:
         """Return the storage itself if it is on that GPU; otherwise a copy there."""
-        wanted = gpu_device(meant_device("cuda" if device is None else device))
+        wanted = gpu_device(requested_device("cuda" if device is None else device))
         return self if wanted == self.device else storage_on(wanted, self._host, self.device, "UntypedStorage.cuda")
 
     def to(self, *, device: Any, non_blocking: bool = False) -> Any:
         """Return a copy on a GPU or the host, there in pinned memory if `non_blocking`."""
-        wanted = meant_device(device)
+        wanted = requested_device(device)
         if wanted.type == "cuda":
             return self.cuda(wanted)
         return torch_private.move_storage(self, device=wanted, non_blocking=non_blocking)

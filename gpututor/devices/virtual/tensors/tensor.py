@@ -331,7 +331,7 @@ Tensor = torch.Tensor
 _real_custom_backward: Any = torch.autograd.function.BackwardCFunction.apply
 
 
-def seen_device(device: torch.device) -> torch.device:
+def device_from_cpp(device: torch.device) -> torch.device:
     """Return Python's name of a device that C++ named: tensors wrapped by torch.func have C++'s name."""
     return python_device(device) if device.type == "meta" and device.index is not None else device
 
@@ -342,7 +342,7 @@ def check_gradients(roots: Any, gradients: Any) -> None:
     gradients = [gradients] if isinstance(gradients, Tensor) or gradients is None else list(gradients)
     for position, (root, gradient) in enumerate(zip(roots, gradients, strict=False)):
         if isinstance(gradient, Tensor) and isinstance(root, Tensor):
-            expected, got = seen_device(root.device), seen_device(gradient.device)
+            expected, got = device_from_cpp(root.device), device_from_cpp(gradient.device)
             if expected != got:
                 raise cuda_errors.invalid_gradient("", position, expected, got)
 
@@ -360,7 +360,7 @@ def custom_backward(self: Any, *gradients: Any) -> Any:
         # The engine itself moves a 0-d gradient.
         if node is None or not isinstance(gradient, Tensor) or gradient.dim() == 0:
             continue
-        expected, got = seen_device(node._input_metadata[place].device), seen_device(gradient.device)
+        expected, got = device_from_cpp(node._input_metadata[place].device), device_from_cpp(gradient.device)
         if expected != got:
             raise cuda_errors.invalid_gradient(self.name(), position, expected, got)
     return returned
@@ -368,7 +368,7 @@ def custom_backward(self: Any, *gradients: Any) -> Any:
 
 def device_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return `tensor.device`, also inside `vmap` and `grad`."""
-    return seen_device(func(*args))
+    return device_from_cpp(func(*args))
 
 
 def is_on_gpu(tensor: Tensor) -> bool:
@@ -389,5 +389,5 @@ def is_meta_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 def get_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return `tensor.get_device()`, also inside `vmap` and `grad`."""
-    device = seen_device(args[0].device)
+    device = device_from_cpp(args[0].device)
     return device.index if device.type == "cuda" else func(*args, **kwargs)
