@@ -50,7 +50,7 @@ def gather_stats(
 ) -> tuple[Tensor, Tensor]:
     """Combine the statistics of each process, (processes, channels), and update the running statistics.
 
-    `counts` is the number of values of a channel: of each process, or the same for all.
+    `counts` has the number of values of a channel in each process, or one number for all processes.
     """
     if isinstance(counts, int):
         counts = means.new_full((means.size(0),), counts)

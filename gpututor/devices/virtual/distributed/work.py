@@ -1,7 +1,8 @@
 """Work handles and futures of collectives.
 
-They behave as CUDA futures: a wait makes the current stream wait, and a chained function runs on a stream of its own
-afterwards (aten/src/ATen/core/ivalue_inl.h). A backward pass that creates one waits for it at its end, as DDP does.
+They behave as CUDA futures: a wait makes the current stream wait, and a chained function runs afterwards on a stream
+of its own (aten/src/ATen/core/ivalue_inl.h). A backward pass waits at its end for the works that it created, as DDP
+does.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Awaited(Protocol):
 
 @dataclass
 class _Chained:
-    """Function chained to a future, which ran on a stream of its own."""
+    """A function that was chained to a future and ran on a stream of its own."""
 
     machine: VirtualMachine
     gpu: VirtualGpu
@@ -108,7 +109,7 @@ def _on_stream(machine: VirtualMachine, gpu: VirtualGpu, number: int) -> Iterato
 
 
 LAST_WORKS_S = 2.0
-"""Seconds that the end of Python waits for running collectives."""
+"""Seconds to wait for running collectives while Python exits."""
 
 
 class _Done:
@@ -143,17 +144,17 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         in_a_thread: bool,
         used: list[Any],
     ) -> None:
-        """`in_a_thread`: a thread of gloo runs it and holds its CPU tensors. `used` are its device tensors."""
+        """`in_a_thread` is True if a gloo thread runs it and holds its CPU tensors. `used` are its device tensors."""
         super().__init__()
         self._carried: Any = torch_private.CollectiveWork.unbox(carried)
         self._results = results
         self._finish = finish
         self._in_a_thread = in_a_thread
-        # NCCL does not reuse their memory until a wait either.
+        # Held until a wait: as with NCCL, their memory is not reused before.
         self._used: list[Any] = used
         self._arrived = False
         self.rendezvous: Rendezvous | None = None
-        # C++ does not keep the Python object alive, and would wait forever without it.
+        # C++ does not keep the Python object alive; without the object, C++ would wait forever.
         _under_way.append(self)
 
     def arrive(self, timeout: timedelta = timedelta(0)) -> bool:
@@ -226,11 +227,11 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
 
 
 _under_way: deque[CollectiveWork] = deque(maxlen=4096)
-"""Works without a wait. Bounded, because a program may never wait."""
+"""Works that nothing has waited for. Bounded, because a program may never wait."""
 
 
 def finish_last_works() -> None:
-    """Wait, as Python ends, until gloo's threads have released their tensors."""
+    """Wait, while Python exits, until gloo's threads have released their tensors."""
     deadline = time.monotonic() + LAST_WORKS_S
     communicator.send_last(LAST_WORKS_S)
     while not communicator.wait_for_release(0.01) and time.monotonic() < deadline:
