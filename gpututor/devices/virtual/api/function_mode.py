@@ -38,7 +38,7 @@ HANDLERS: dict[Any, Handler] = {}
 
 
 class DeviceFunctionMode(TorchFunctionMode):
-    """Only rewrites arguments and messages; the dispatch mode runs the operators."""
+    """Function mode that rewrites arguments and error messages only; the dispatch mode runs the operators."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not is_on():
@@ -87,7 +87,7 @@ _of_this_thread = _OfThisThread()
 
 
 def thread_has_modes() -> bool:
-    """Return True if this thread sees the virtual GPU, as all threads do that were started while it was on."""
+    """Return True if this thread sees the virtual GPU, as all threads started while it was on do."""
     return _of_this_thread.depth > 0
 
 
@@ -109,7 +109,7 @@ class ThreadModes:
 
 
 def _check_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Check a generator's device here, as C++ gives the dispatch mode another object, without the device."""
+    """Check a generator's device. The dispatch mode cannot: C++ passes it another object, without the device."""
     device = kwargs.get("device")
     if device is None:
         tensor = args[0] if args else None
@@ -131,7 +131,7 @@ _CALLS_IN_WORDS = {
 
 
 def _call_in_words(func: Any) -> str:
-    """Return a call of torch as users write it: `Tensor.item()`."""
+    """Return a function of torch as users call it: `Tensor.item()`."""
     name = getattr(func, "__name__", "")
     if name in _CALLS_IN_WORDS:
         return _CALLS_IN_WORDS[name]
@@ -183,7 +183,7 @@ def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _new_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Make a tensor, by default on the first tensor's device, whose number C++ forgets."""
+    """Make a tensor, by default on the device of the first tensor: C++ would drop the GPU's index."""
     device = kwargs.get("device")
     device = device_from_cpp(args[0].device) if device is None else device
     args = (args[0], *_with_host_storage(args[1:]))
@@ -214,7 +214,7 @@ _FROM_DATA = (torch.as_tensor, torch.asarray, torch.tensor)
 
 
 def _without_device_scalars(values: Any) -> Any:
-    """Read scalars on a device back to the host, one at a time, as CUDA does to make a new tensor of them."""
+    """Read device scalars back to the host, one at a time, as CUDA does for `torch.tensor([a, b])`."""
     if not any(type(value) in (list, tuple, VirtualTensor) for value in values):
         return values
     return [
@@ -226,7 +226,7 @@ def _without_device_scalars(values: Any) -> Any:
 
 
 def _read_scalar(value: VirtualTensor) -> Tensor:
-    """Read a scalar, and keep its dtype: the new tensor takes it."""
+    """Read a scalar into a CPU tensor, whose dtype the new tensor takes."""
     number = value.item()
     with torch_private.host_only():
         return torch.scalar_tensor(number, dtype=value.dtype)
@@ -262,7 +262,7 @@ def _refuse_numpy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _read_on_host(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call C++ that reads a CPU tensor's values without an operator: a copy may still be writing them."""
+    """Call a C++ function that reads a CPU tensor without an operator, and record the access for data races."""
     machine = active_machine()
     if machine.pending_copies and type(args[0]) is not VirtualTensor:
         execution.races.record_host_access(machine, args)
@@ -270,7 +270,7 @@ def _read_on_host(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Read lengths on the host, wherever they are, as on CUDA (LossCTC.cpp)."""
+    """Read the lengths on the host, on whichever device they are, as CUDA does (LossCTC.cpp)."""
 
     def to_list(lengths: Any) -> Any:
         return lengths.reshape(-1).tolist() if isinstance(lengths, Tensor) else lengths
@@ -280,7 +280,7 @@ def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _set_gradient(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Compare devices and raise the engine's error: the engine does not compare devices of wrapper subclasses."""
+    """Raise the engine's error for a gradient on another device: the engine does not check wrapper subclasses."""
     tensor, gradient = args
     if isinstance(gradient, Tensor) and gradient.device != tensor.device:
         raise cuda_errors.wrong_gradient(tensor.device, gradient.device)
@@ -295,7 +295,7 @@ def _softmax(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _set_item(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Assign a number as a CPU tensor, as C++ does only for a tensor on CUDA (python_variable_indexing.cpp)."""
+    """Assign a number as a CPU tensor, as C++ does for CUDA tensors only (python_variable_indexing.cpp)."""
     if len(args) == 3 and type(args[0]) is VirtualTensor and type(args[2]) in (int, float, bool, complex):
         with torch_private.host_only():
             value = torch.scalar_tensor(args[2], dtype=args[0].dtype)
@@ -304,7 +304,7 @@ def _set_item(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _set_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run `parameter.data = parameter.data.cuda()`: C++ would see two incompatible kinds of tensor."""
+    """Run `parameter.data = parameter.data.cuda()`, which C++ rejects for incompatible kinds of tensors."""
     tensor, value = args
     if isinstance(value, Tensor) and (type(tensor) is VirtualTensor) is not (type(value) is VirtualTensor):
         return set_data_across_devices(tensor, value)
@@ -312,7 +312,7 @@ def _set_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _new(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call an old constructor, which C++ knows for real devices only."""
+    """Call a legacy constructor, which C++ has for real devices only."""
     like, *rest = args
     if type(like) is not VirtualTensor:
         if like.device.type == "cpu" and kwargs.get("device") and requested_device(kwargs["device"]).type == "cuda":
@@ -324,7 +324,7 @@ def _new(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _sparse_coo_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Make a sparse tensor without elements on its GPU: C++ would forget the GPU's number."""
+    """Make a sparse tensor without elements on its GPU: C++ would drop the GPU's index."""
     size = args[0] if args else kwargs.get("size")
     device = kwargs.get("device") or torch_private.default_device()
     sizes_only = len(args) == 1 and isinstance(size, tuple | list) and all(type(length) is int for length in size)
@@ -352,7 +352,7 @@ _LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "ran
 
 
 def _attribute(name: str) -> Any:
-    """Return the function that a function mode sees when an attribute of a tensor is read."""
+    """Return the function that function modes see when the attribute `name` of a tensor is read."""
     return getattr(Tensor, name).__get__
 
 

@@ -1,7 +1,7 @@
 """TorchScript on the virtual GPU.
 
-Virtual tensors have no memory that C++ could save. So a file holds their values as CPU tensors, and names their devices
-in a small extra file. Every PyTorch can read it.
+Virtual tensors have no memory that C++ could save. So a saved module contains their values as CPU tensors, and names
+their devices in an extra file of the archive. Every PyTorch can load it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _of_thread = _OfThread()
 
 @contextmanager
 def for_tracing() -> Iterator[None]:
-    """Enter `ForTracing`, once: to check a trace, PyTorch traces again within."""
+    """Enter `ForTracing`, unless it is active: PyTorch traces again to check a trace."""
     if _of_thread.is_tracing:
         yield
         return
@@ -52,7 +52,7 @@ def for_tracing() -> Iterator[None]:
 
 
 class ForTracing(TorchFunctionMode):
-    """Replaces convolutions by a call that is traced, unlike `aten::convolution` (torchgen's DONT_RECORD_TRACE)."""
+    """Function mode that replaces `aten::convolution`, which traces omit (torchgen's DONT_RECORD_TRACE)."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _CONVOLUTIONS:
@@ -75,7 +75,7 @@ def _convolution(dims: int, given: dict[str, Any], transposed: bool) -> torch.Te
     if padding == "same":
         totals = [step * (size - 1) for step, size in zip(dilation, weight.shape[2:], strict=True)]
         if any(total % 2 for total in totals):
-            # More on the right, as in Convolution.cpp.
+            # An odd total pads one more on the right, as in Convolution.cpp.
             x = torch.nn.functional.pad(x, [side for total in reversed(totals) for side in (0, total % 2)])
         padding = [int(total) // 2 for total in totals]
     elif padding == "valid":
@@ -105,7 +105,7 @@ _NO_CUDA = (
     # The error of a CUDA build without a GPU.
     *("CUDA driver version is insufficient", "Found no NVIDIA driver on your system"),
 )
-"""C++'s messages if a script moves a tensor: it looks for a real GPU, and no mode sees it."""
+"""C++'s messages if a script moves a tensor to a GPU: C++ looks for a real GPU, unseen by modes."""
 _GPU_NAME = re.compile(rb"cuda:\d+")
 _ScriptModule: Any = torch_private.ScriptModule
 
@@ -132,7 +132,7 @@ def _nodes(block: Any) -> Iterator[Any]:
 
 
 def _constants(graph: Any, kind: str) -> list[Any]:
-    """Return the nodes of a graph that are constants of that kind: `t` for tensors, `s` for texts and devices."""
+    """Return the graph's constants of a kind: `t` for tensors, `s` for strings and devices."""
     nodes = [node for node in _nodes(graph) if node.kind() == "prim::Constant" and node.hasAttribute("value")]
     return [node for node in nodes if node.kindOf("value") == kind]
 
@@ -159,7 +159,7 @@ class _Slot:
         self.owner.setattr(self.name, value)
 
     def like(self, value: torch.Tensor) -> torch.Tensor:
-        """Return `value` as a parameter if the original is a parameter: C++ drops the Python class when it loads."""
+        """Return `value` as a parameter if the original is a parameter: C++ drops the Python class on loading."""
         return torch.nn.Parameter(value, self.value.requires_grad) if self.is_parameter else value
 
 
@@ -225,7 +225,7 @@ def _with_cuda_messages(real: Any) -> Any:
             if error.args and isinstance(error.args[0], str):
                 if any(words in error.args[0] for words in _NO_CUDA):
                     raise cuda_errors.unsupported(
-                        "moving a tensor to a GPU inside TorchScript", "Move it before."
+                        "moving a tensor to a GPU inside TorchScript", "Move it before the call."
                     ) from None
                 error.args = (cuda_errors.with_cuda_device_names(error.args[0]), *error.args[1:])
             raise
@@ -262,7 +262,7 @@ function_save_to_buffer = _saving(torch.jit.ScriptFunction.save_to_buffer)
 
 
 def _refusing(real: Any, call: str) -> Any:
-    """Refuse virtual tensors: the real function works on their memory in C++."""
+    """Return a function that rejects programs with virtual tensors: C++ would read their memory."""
 
     def refuse(program: Any, *args: Any, **kwargs: Any) -> Any:
         if any(type(slot.value) is VirtualTensor for slot in _slots(program)):

@@ -1,4 +1,4 @@
-"""A GPU's sensors, which NVML reads on a real GPU, from the work of the last second of modelled time.
+"""Readings that NVML gives for a real GPU, modelled from the work of the last second of modelled time.
 
 The formulas are models, each with its source. They show how a program's load changes the readings; they do not predict
 the readings of one board. The model's clock and voltage are constant.
@@ -55,7 +55,7 @@ def clock_rate(device: Any = None) -> int:
 
 
 def device_memory_used(device: Any = None) -> int:
-    """Return the bytes that this process has reserved; there is no other process, and no context."""
+    """Return the bytes that this process has reserved. No other process or CUDA context uses memory."""
     memory = gpu_of(device).memory
     return memory.total - memory.free
 

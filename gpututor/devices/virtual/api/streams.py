@@ -24,7 +24,7 @@ from gpututor.hardware.scenario import ACCELERATORS
 
 _real_stream: Any = torch.Stream
 CUDA = 1
-"""The number of CUDA among the types of devices (c10/core/DeviceType.h)."""
+"""The number of CUDA in `c10::DeviceType` (c10/core/DeviceType.h)."""
 _real_event: Any = torch.Event
 _handles = count(0x5700_0000_0000, 0x60)
 _NS_PER_MS = 1_000_000
@@ -52,7 +52,7 @@ def requested_gpu(call: str, device: Any) -> VirtualGpu | None:
 
 
 def _on_gpu_only(method: Any) -> Any:
-    """Call the real class's method of the same name for a stream or event that is not on a virtual GPU."""
+    """Wrap a method: streams and events that are not on a virtual GPU use the real class's method instead."""
     name = method.__name__
 
     @wraps(method)
@@ -138,7 +138,7 @@ class Stream(_real_stream):  # type: ignore[misc]
 
     @property
     def native_handle(self) -> int:
-        """The number in place of a `cudaStream_t`: 0 for the default stream."""
+        """The number that stands in for a `cudaStream_t`: 0 for the default stream."""
         return waits.handle_of(self.device_index, waits.number_of(self.stream_id))
 
     def __enter__(self) -> Any:
@@ -176,8 +176,8 @@ def make_current(stream: Any) -> None:
 class Event(_real_event):  # type: ignore[misc]
     """Replacement for `torch.Event`, which is also the base class of `CudaEvent`.
 
-    C++ sees an event of a virtual GPU as an event of the CPU. Recording an event again moves it; earlier waits still
-    wait for its earlier position.
+    C++ sees an event of a virtual GPU as an event of the CPU. Recording an event again moves it, but earlier waits keep
+    waiting for the old position.
     """
 
     _call = "torch.Event"
@@ -185,12 +185,12 @@ class Event(_real_event):  # type: ignore[misc]
     _timing = False
     _clock: MachineClock | None = None
     _mark: EventMarker | None = None
-    """The position where it was recorded; None before."""
+    """The position at which it was recorded; None if it was not recorded."""
     _gpu: int = -1
     _stream: int = 0
     _handle: int = 0
     _captured = False
-    """True if it was last recorded in a capture, as part of a graph."""
+    """True if it was last recorded during a capture, as part of a graph."""
 
     def __new__(
         cls, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
@@ -304,13 +304,13 @@ class Event(_real_event):  # type: ignore[misc]
         return machine, machine.gpu(stream.device_index), waits.number_of(stream.stream_id)
 
     def _place(self, machine: VirtualMachine) -> EventMarker | None:
-        """Return the position where it was recorded. Raises `RuntimeError` for an event of another machine."""
+        """Return the position at which it was recorded. Raises `RuntimeError` for an event of another machine."""
         if self._mark is not None and self._clock is not machine.clock:
             raise cuda_errors.left_over_event()
         return self._mark
 
     def _recorded(self, machine: VirtualMachine) -> EventMarker | None:
-        """Return the position of an event whose time is needed. Raises for an event in a graph, which has no time."""
+        """Return an event's position, whose time is needed. Raises CUDA's error for an event in a graph."""
         mark = self._place(machine)
         if self._captured:
             raise cuda_errors.captured_event()
@@ -445,7 +445,7 @@ def is_current_stream_capturing() -> bool:
 
 
 def sleep(cycles: int) -> None:
-    """Run a kernel of one thread that counts cycles of the GPU's highest clock."""
+    """Run a kernel of one thread that waits for a number of cycles at the GPU's highest clock."""
     gpu = gpu_of()
     nanoseconds = round(int(cycles) * 1e6 / gpu.spec.clock_khz)
     kernel_of_length(active_machine(), gpu, "torch.cuda._sleep", nanoseconds, WHOLE // gpu.spec.multiprocessors)

@@ -18,12 +18,12 @@ _NOT_RECOMMENDED = (
     "The torch.cuda.*DtypeTensor constructors are no longer recommended. It's best to use methods such as "
     "torch.tensor(data, dtype=*, device='cuda') to create tensors."
 )
-"""The words of torch/csrc/tensor/python_tensor.cpp."""
+"""Warning of torch/csrc/tensor/python_tensor.cpp."""
 _DEPRECATED = (
     "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
     "torch.set_default_device() as alternatives."
 )
-"""The words of torch/csrc/tensor/python_tensor.cpp."""
+"""Warning of torch/csrc/tensor/python_tensor.cpp."""
 _warned: weakref.WeakKeyDictionary[VirtualMachine, set[str]] = weakref.WeakKeyDictionary()
 """The warnings that each machine has shown."""
 Tensor = torch.Tensor
@@ -40,7 +40,7 @@ def _warn_once(machine: VirtualMachine, words: str) -> None:
 
 
 class DeviceTensorType(type):
-    """The class of `torch.cuda.FloatTensor`: a call makes a tensor, an instance is any tensor of that kind."""
+    """Metaclass of `torch.cuda.FloatTensor` and others: a call makes a tensor, and any such tensor is an instance."""
 
     dtype: torch.dtype
     layout: torch.layout

@@ -48,9 +48,9 @@ _real_log: Any = torch_private.log_api_usage
 
 
 def log_api_usage_once(call: str) -> None:
-    """Refuse FSDP's first version, which calls `torch._C._log_api_usage_once` first.
+    """Reject the first version of FSDP, which calls `torch._C._log_api_usage_once` as it starts.
 
-    It swaps the storages of its flat parameters behind C++'s back, which wrappers cannot follow.
+    FSDP swaps the storages of its flat parameters in a way that virtual tensors cannot follow.
     """
     if call == "torch.distributed.fsdp":
         name = "torch.distributed.fsdp.FullyShardedDataParallel"

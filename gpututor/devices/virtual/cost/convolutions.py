@@ -12,17 +12,17 @@ from gpututor.devices.virtual.cost.calibration import AchievableRates
 from gpututor.devices.virtual.cost.memory_traffic import Tensor, Tensors, ceil_div, tensor_bytes, total_bytes
 
 _FEW = 4
-"""Input channels up to which no tile is filled."""
+"""Most input channels that leave every tile partly empty."""
 _STEP, _TILE = 32, 128
-"""Channels: 3-d tensor-core kernels need multiples of the first; a tile has the second of output channels."""
+"""Channels that 3-d tensor-core kernels need multiples of, and output channels of a tile."""
 _TUNED_TAPS = 9
 """Taps of the largest window for which cuDNN has its fastest kernels."""
 _NON_SQUARE_CYCLES = 34
-"""Cycles of a multiprocessor for an output of a depthwise kernel with adjacent channels and a non-square window, from
-two programs on an H100 PCIe: cuDNN has fast kernels for square windows only."""
+"""Cycles of a multiprocessor for each output of a depthwise convolution with a non-square window, in channels-last
+layout. Measured with two programs on an H100 PCIe: cuDNN has fast kernels for square windows only."""
 _NON_SQUARE_BASE = 1.7
-"""Base cycles of a depthwise output with a non-square window, relative to a square, from the same two programs.
-PyTorch's kernels are compiled for windows of 1, 3 and 5, and loop otherwise."""
+"""Base cycles of a depthwise output with a non-square window, relative to a square window, from the same two programs.
+PyTorch's kernels are compiled for windows of 1, 3 and 5; for other windows they loop."""
 _BLOCK_OUTPUTS = 128 * 64
 """Output elements that one block computes."""
 
@@ -33,7 +33,7 @@ class Convolution:
 
     groups: int
     channels_in: int
-    """Input channels per group; `channels_out` likewise."""
+    """Input channels of a group; `channels_out` counts its output channels."""
     channels_out: int
     taps: int
     """Elements of the window."""
@@ -47,14 +47,14 @@ class Convolution:
 
     @property
     def visited(self) -> float:
-        """FLOPs of a kernel that applies each tap to each output, including taps between a strided image's elements."""
+        """FLOPs of a kernel that applies each tap to each output, even between a strided image's elements."""
         return 2.0 * self.outputs * self.channels_in * self.taps
 
 
 def describe_convolution(image: Tensor, weight: Tensor, output: Tensor, flops: float) -> Convolution:
     """Return the convolution of image (N, C, ...) and output (N, O, ...).
 
-    The weight is (O, C/groups, ...), or (C, O/groups, ...) if transposed. `flops` decides if both fit.
+    The weight is (O, C/groups, ...), or (C, O/groups, ...) if transposed. If both fit, `flops` decides.
     """
     channels, made, (first, second, *window) = image[0][1], output[0][1], weight[0]
     forward = first == made and channels % max(second, 1) == 0
@@ -134,7 +134,7 @@ def convolution(
 
 
 def bias_s(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> float:
-    """Return the seconds to add a bias: a separate kernel over the output, after cuDNN's. 0 without a bias."""
+    """Return the seconds of the kernel that adds a bias after cuDNN's kernel; 0 without a bias."""
     if len(inputs) < 3 or len(inputs[2][0]) != 1:
         return 0.0
     return gpu.moved_s(2 * tensor_bytes(outputs[0])) + gpu.factors["memory.floor_us"] / 1e6
@@ -147,6 +147,6 @@ def convolution_backward(
     gradient, image, weight = inputs[:3]
     seconds, filled = convolution(gpu, image, weight, gradient, 0.0, tf32, channels_last)
     gradients = sum(1 for shape, _ in outputs if shape in (image[0], weight[0]))
-    # The bias's gradient is a sum over the gradient.
+    # The bias's gradient is the sum of the output's gradient.
     summed = gpu.moved_s(tensor_bytes(gradient)) if any(len(shape) == 1 for shape, _ in outputs) else 0.0
     return seconds * max(gradients, 1) + summed, filled

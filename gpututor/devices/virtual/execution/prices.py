@@ -93,7 +93,7 @@ def flops_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, ou
 
 
 _MANY = 12
-"""From this many tensors on, as in an optimizer's lists, the cache's key has only their number and bytes."""
+"""Number of tensors from which the cache's key contains only their count and bytes, as for an optimizer's lists."""
 _CACHE_SIZE = 100_000
 _known: dict[Any, Cost] = {}
 

@@ -20,17 +20,17 @@ from gpututor.devices.virtual.tensors.sparse import deep_copy_sparse, parts_of, 
 from gpututor.devices.virtual.tensors.storage import VirtualStorage, typed
 
 seen = False
-"""True if a CPU tensor of a virtual one may have a bit; never reset."""
+"""True once a virtual tensor may have a conjugate or negative bit; never reset."""
 
 
 def respect() -> None:
-    """Respect bits from now on."""
+    """Make operators respect conjugate and negative bits from now on."""
     global seen
     seen = True
 
 
 def _wrapper(host: torch.Tensor, device: torch.device, kind: Any) -> Any:
-    # Optional arguments are omitted: each costs a tenth of the call.
+    # Unneeded optional arguments are omitted: each takes a tenth of the call.
     size, stride = host.size(), host.stride()
     offset, dtype = host.storage_offset(), host.dtype
     meta, keys = META[device.index], torch_private.CUDA_AUTOCAST
@@ -43,13 +43,13 @@ def _wrapper(host: torch.Tensor, device: torch.device, kind: Any) -> Any:
 def _unsupported_kind(host: torch.Tensor) -> str:
     if host.is_nested:
         return "nested tensors (torch.nested) on a device"
-    return "quantised tensors" if host.is_quantized else f"tensors of layout {host.layout}"
+    return "quantized tensors" if host.is_quantized else f"tensors of layout {host.layout}"
 
 
 class Hooks:
     """Functions of higher layers that methods of a tensor call; `session` sets them as it is imported.
 
-    A class without objects, because a worker's integrity checks cover the functions of classes.
+    A class without instances, because a worker's integrity checks cover the functions of classes.
     """
 
     run: Callable[..., Any]
@@ -66,7 +66,7 @@ class Hooks:
 
 
 class _TensorType(type(torch.Tensor)):  # type: ignore[misc]
-    """Type of `VirtualTensor`: all tensors are instances of `type(x)` of a tensor on a device, as on CUDA."""
+    """Metaclass of `VirtualTensor`: as on CUDA, every tensor is an instance of `type(x)` of a device tensor `x`."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, torch.Tensor) if cls is VirtualTensor else type.__instancecheck__(cls, instance)
@@ -97,7 +97,7 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
         # Reached only without a mode, such as in a thread that C++ started.
         return Hooks.run(func, args, kwargs or {})
 
-    # Attributes that C++ would answer wrongly.
+    # Attributes for which C++ has wrong values.
     device = property(lambda self: self._device)
     is_cuda = property(lambda self: True)
     is_cpu = property(lambda self: False)
@@ -108,7 +108,7 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
             torch_private.set_data(self, value)  # raises torch's error
             return
         if type(value) is not VirtualTensor or value.is_inference() is not self.is_inference():
-            # C++ sees two incompatible kinds of tensor: it knows that tensors of one device are compatible.
+            # C++ rejects incompatible kinds of tensors; tensors on one device are compatible.
             Hooks.set_data_across_devices(self, value)
             return
         torch_private.set_data(self, VirtualTensor(value._host, value._device, value._block))
@@ -216,7 +216,7 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
 
     @property
     def __cuda_array_interface__(self) -> Any:
-        # The memory is the host's: a library must not read it as a GPU's.
+        # The memory is on the host: a library must not read it as GPU memory.
         raise AttributeError("a virtual GPU's tensor has no CUDA memory to share")
 
     def __dlpack__(self, *, stream: Any = -1, **options: Any) -> Any:
@@ -265,13 +265,13 @@ def is_virtual(tensor: object) -> bool:
 
 
 def host_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the detached CPU tensor of a virtual one, sharing its memory, or a CPU tensor, detached. Not recorded."""
+    """Return a virtual tensor's CPU tensor, or a CPU tensor itself: detached, on the same memory, not recorded."""
     with torch_private.host_only():
         return (tensor._host if type(tensor) is VirtualTensor else tensor).detach()
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    """Return a key that two live tensors have in common if they share memory."""
+    """Return a key that is equal for two live tensors if they share memory."""
     host = tensor._host if type(tensor) is VirtualTensor else tensor
     return torch_private.storage_id(host if host.layout is torch.strided else parts_of(host)[-1])
 
@@ -332,7 +332,7 @@ _real_custom_backward: Any = torch.autograd.function.BackwardCFunction.apply
 
 
 def device_from_cpp(device: torch.device) -> torch.device:
-    """Return Python's name of a device that C++ named: tensors wrapped by torch.func have C++'s name."""
+    """Return Python's device for a device in C++'s notation, which tensors wrapped by torch.func have."""
     return python_device(device) if device.type == "meta" and device.index is not None else device
 
 
