@@ -2,9 +2,9 @@
 
     python benchmarks/calibrate_gpu.py [--write FILE] [--name NAME] [--rounds N]
 
-Copies pageable and pinned both ways, launches, matrix products by size and type, elementwise kernels by size. Prints
-measured and modelled time and their ratio. `--write` puts an entry in gpus.toml's form into a file. Needs a CUDA GPU
-that nothing else uses; without one it says so, and its exit code is 2.
+Measures pageable and pinned copies in both directions, launches, matrix products by size and type, and elementwise
+kernels by size. Prints measured times, modelled times and their ratios. `--write` writes an entry in the form of
+gpus.toml to a file. Needs a CUDA GPU that nothing else uses; without a GPU, the exit code is 2.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000))
 
 def duration(nanoseconds: float) -> str:
     """Format nanoseconds with three figures: `12.3 µs`, `4.57 ms`, `125 s`."""
-    # From 999.5 on, three figures of the smaller unit would be 1000.
+    # 999.5 and more of the smaller unit would be rounded to 1000.
     for unit, worth in UNITS:
         if abs(nanoseconds) >= worth * 0.9995:
             return f"{_three(nanoseconds / worth)} {unit}"
@@ -72,7 +72,7 @@ _SIDEWAYS = " ▏▎▍▌▋▊▉█"
 
 
 def area(values: Sequence[float], top: float, height: int) -> list[str]:
-    """Return `height` lines of a filled curve, a column a value; `top` fills all, values above 0 an eighth or more."""
+    """Return `height` lines of a filled curve, a column for each value. Values above 0 are visible, `top` fills all."""
     filled = [_eighths(value, top, height) for value in values]
     return [
         "".join(_UPWARDS[min(8, max(0, eighths - 8 * level))] for eighths in filled)
@@ -87,7 +87,7 @@ def bar(value: float, top: float, width: int) -> str:
 
 
 def parts(shares: Sequence[float], width: int) -> list[int]:
-    """Distribute `width` columns to shares that add up to 1; each above 0 gets at least one while there is space."""
+    """Distribute `width` columns to shares that add up to 1. A share above 0 gets at least one column if possible."""
     if not any(shares) or width <= 0:
         return [0] * len(shares)
     exact = [share / sum(shares) * width for share in shares]
