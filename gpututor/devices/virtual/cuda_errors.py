@@ -187,7 +187,7 @@ class NoValues(RuntimeError):
             return
         instead = self.instead or "Leave it out, or run with values, on smaller sizes."
         self.args = (
-            f"{call} needs values, and the tensors of this virtual GPU have shapes only (values=False). {instead}",
+            f"{call} needs values, but the tensors of this virtual GPU have shapes only (values=False). {instead}",
         )
 
 

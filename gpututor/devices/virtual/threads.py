@@ -172,7 +172,7 @@ def start_cuda() -> None:
     lazy_init()
     if not thread_has_modes():
         raise RuntimeError(
-            "This thread was started before the virtual GPU was switched on, so it does not see it. "
+            "This thread was started before the virtual GPU was switched on, so the thread cannot use it. "
             "Start the thread inside the block of virtual_gpu(), or give the work to a pool of threads."
         )
 

@@ -60,7 +60,7 @@ def _after_refusal(error: Exception, op: Operator, args: list[Any], named: dict[
     composed = torch_private.decomposition(op.func)
     if composed is not None:
         return composed(*args, **named)
-    instead = "Its shapes are known with values only: run with values, on smaller sizes."
+    instead = "Its shapes depend on values: run with values, on smaller sizes."
     raise cuda_errors.unsupported(f"{op.name} without values", instead) from error
 
 

@@ -24,7 +24,7 @@ from gpututor.devices.virtual.tensors.subclasses import alias
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 aten = torch.ops.aten
-_STAYS = "Leave the copy to the host out, or run with values, on smaller sizes."
+_STAYS = "Leave out the copy to the host, or run with values, on smaller sizes."
 
 
 def _device_and_host(tensor: torch.Tensor) -> tuple[torch.device, torch.Tensor]:
