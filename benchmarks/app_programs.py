@@ -128,8 +128,8 @@ def time_steps(slowest: list[tuple[float, list[str]]], at_least_s: float = 0.005
     async def named_invoke(callback: Any, *parameters: object) -> Any:
         function = callback.func if isinstance(callback, partial) else callback
         name = getattr(function, "__qualname__", type(function).__name__).replace(".<locals>", "")
-        of = getattr(function, "__self__", None)
-        names.append(name if of is None else f"{type(of).__name__}: {name.rpartition('.')[2]}")
+        owner = getattr(function, "__self__", None)
+        names.append(name if owner is None else f"{type(owner).__name__}: {name.rpartition('.')[2]}")
         return await invoke(callback, *parameters)
 
     asyncio.events.Handle._run = timed_run  # type: ignore[method-assign, assignment]

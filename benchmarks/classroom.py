@@ -74,13 +74,13 @@ def test_parity(case):
 
 def naive(big: BigClass, folder: Path, number: int) -> float:
     """Return submissions per second."""
-    could_be = [each for each in big.submissions if each.kind in NAIVE_KINDS]
-    could_be = [each for each in could_be if each.exercise.lesson_number == NAIVE_LESSON]
-    some = random.Random(8).sample(could_be, min(number, len(could_be)))
+    suitable = [each for each in big.submissions if each.kind in NAIVE_KINDS]
+    suitable = [each for each in suitable if each.exercise.lesson_number == NAIVE_LESSON]
+    sample = random.Random(8).sample(suitable, min(number, len(suitable)))
     start = time.perf_counter()
-    for place, submission in enumerate(some):
+    for place, submission in enumerate(sample):
         _test_submission(submission, folder / str(place))
-    return len(some) / (time.perf_counter() - start)
+    return len(sample) / (time.perf_counter() - start)
 
 
 def _test_submission(submission: Submission, folder: Path) -> None:

@@ -49,9 +49,9 @@ def grade(
     """Grade the class, and sample the processes. `meanwhile` is called with the number of finished gradings."""
     command = [sys.executable, "-m", "gpututor", "classroom", "grade", str(source), "--out", str(folder.folder)]
     start, began = time.perf_counter(), time.time()
-    said = folder.folder.with_suffix(".txt")
+    log = folder.folder.with_suffix(".txt")
     with (
-        said.open("w", encoding="utf-8") as errors,
+        log.open("w", encoding="utf-8") as errors,
         subprocess.Popen([*command, *options, "--json"], stdout=subprocess.PIPE, stderr=errors, text=True) as process,
     ):
         try:
@@ -66,7 +66,7 @@ def grade(
             written = [path.stat().st_mtime for path in folder.journal.glob("*/*.json")]
             graded.first_verdict_s = min(written, default=began) - began
             if process.returncode:
-                print(said.read_text(encoding="utf-8"), file=sys.stderr)
+                print(log.read_text(encoding="utf-8"), file=sys.stderr)
                 sys.exit(process.returncode)
         finally:
             process.terminate()

@@ -155,7 +155,7 @@ def run_on(
 def show(error: BaseException) -> None:
     """Show an uncaught error with the program's own `sys.excepthook`, without gpututor's frames."""
     for each in _with_causes(error):
-        each.__traceback__ = _theirs(each.__traceback__)
+        each.__traceback__ = _program_frames(each.__traceback__)
     sys.excepthook(type(error), error, error.__traceback__)
 
 
@@ -173,7 +173,7 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
         yield cause
 
 
-def _theirs(traceback: TracebackType | None) -> TracebackType | None:
+def _program_frames(traceback: TracebackType | None) -> TracebackType | None:
     frames: list[TracebackType] = []
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
@@ -202,10 +202,10 @@ class Learners:
         path = os.path.normpath(os.path.join(self.here, file))
         if path.startswith(tuple(self.inside)):
             return True
-        return path.startswith(tuple(self.below)) and not is_installed(path) and not _NOT_THEIRS.search(path)
+        return path.startswith(tuple(self.below)) and not is_installed(path) and not _INSTALLED.search(path)
 
 
-_NOT_THEIRS = re.compile(r"[/\\](site|dist)-packages[/\\]")
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 
 
 def learners_of(program: Program) -> Learners:

@@ -149,8 +149,8 @@ def _probe(installed: str) -> Inventory:
         # Only the last line: drivers may print to stdout before it.
         return _inventory(json.loads(output.decode().strip().rpartition("\n")[2]), _now())
     except (ValueError, KeyError, TypeError):
-        said = errors.decode("utf-8", "replace").strip().rpartition("\n")[2] or f"it ended with {child.returncode}"
-        return Inventory(installed, (), _now(), f"PyTorch could not list its devices: {said}")
+        last_line = errors.decode("utf-8", "replace").strip().rpartition("\n")[2] or f"it ended with {child.returncode}"
+        return Inventory(installed, (), _now(), f"PyTorch could not list its devices: {last_line}")
 
 
 def _now() -> str:

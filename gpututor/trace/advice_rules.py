@@ -18,7 +18,7 @@ _WORTH_NAMING = 0.05
 REPEATED = 3
 """Events at a line from which the line is assumed to be in a loop."""
 LEAST_WON = 0.05
-"""Share of the program's time below which work on the CPU is not worth a change."""
+"""Share of the program's time that moving work from the CPU must gain at least."""
 SMALL_COPY = 64 << 10
 """Bytes below which a copy is mostly latency, on PCIe and on NVLink."""
 MANY_COPIES = 8

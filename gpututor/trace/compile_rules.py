@@ -59,8 +59,8 @@ def repeated_compilations(rows: TraceArrays, device: str, rates: Rates | None) -
     reason = _text(rows, again[first[most]], RECOMPILES)
     times = "once" if again.size == 1 else f"{again.size:,} times"
     others = len(places) - 1
-    who = f"{place} makes" if not others else f"{place} and {others} other line{'s' * (others > 1)} make"
-    sentence = f"{who} torch.compile compile again, {times}, {duration(gain)} in all: {reason}."
+    subject = f"{place} makes" if not others else f"{place} and {others} other line{'s' * (others > 1)} make"
+    sentence = f"{subject} torch.compile compile again, {times}, {duration(gain)} in all: {reason}."
     what_to_do = "Pass a number that changes as a tensor, or keep it out of the compiled function."
     if "size mismatch" in reason or "stride mismatch" in reason:
         what_to_do = (

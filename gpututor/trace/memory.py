@@ -136,9 +136,9 @@ class MemoryTimeline:
         cuts = [*np.searchsorted(self.moments, edges, side="left").tolist(), self.moments.size]
         readings = []
         for start, stop, edge in zip(cuts, cuts[1:], edges, strict=False):
-            carried = self.reading(start - 1)
-            most = self.reading(start + int(np.argmax(self.allocated[start:stop]))) if stop > start else carried
-            readings.append(most if most.allocated > carried.allocated else carried._replace(moment=edge))
+            before = self.reading(start - 1)
+            most = self.reading(start + int(np.argmax(self.allocated[start:stop]))) if stop > start else before
+            readings.append(most if most.allocated > before.allocated else before._replace(moment=edge))
         return readings
 
     def column_of(self, moment: int, columns: int) -> int:

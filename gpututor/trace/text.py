@@ -458,12 +458,12 @@ class _Describer:
 
 def span_words(start: int, end: int) -> str:
     """Return text like `62.101 to 62.116 ms`, with enough digits to distinguish the two times."""
-    unit, worth = next(((unit, worth) for unit, worth in UNITS if end >= worth), ("ns", 1))
-    digits, least = 0, worth
+    unit, factor = next(((unit, factor) for unit, factor in UNITS if end >= factor), ("ns", 1))
+    digits, least = 0, factor
     while least > 1 and least * 20 > end - start:
         digits, least = digits + 1, least // 10
-    digits = max(digits, 0 if worth == 1 else 1)
-    return f"{start / worth:,.{digits}f} to {end / worth:,.{digits}f} {unit}"
+    digits = max(digits, 0 if factor == 1 else 1)
+    return f"{start / factor:,.{digits}f} to {end / factor:,.{digits}f} {unit}"
 
 
 def _bracket(words: str) -> str:

@@ -214,8 +214,8 @@ class TimelineLayout:
         """Return (time, lane, number) of each hazard, failed allocation and wait, sorted."""
         stops = [np.empty((0, 3), np.int64)]
         for place, lane in enumerate(self.lanes):
-            worth = (lane.hazard >= 0) | np.isin(lane.span, (Span.WAIT, Span.HAZARD, Span.OUT_OF_MEMORY))
-            numbers = np.flatnonzero(worth)
+            is_stop = (lane.hazard >= 0) | np.isin(lane.span, (Span.WAIT, Span.HAZARD, Span.OUT_OF_MEMORY))
+            numbers = np.flatnonzero(is_stop)
             stops.append(np.stack([lane.start[numbers], np.full(numbers.size, place), numbers], axis=1))
         unsorted: Numbers = np.concatenate(stops)
         return unsorted[np.lexsort(unsorted.T[::-1])]

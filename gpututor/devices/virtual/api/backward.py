@@ -41,7 +41,7 @@ def _on_forward_streams(outputs: Any, args: tuple[Any, ...], kwargs: dict[str, A
         return
     thread = machine.per_thread
     inputs = args[3] if len(args) > 3 else kwargs.get("inputs", ())
-    around = thread.backward
+    outer = thread.backward
     backward = Backward(machine, outputs, inputs)
     thread.backward = backward if backward.switches else None
     try:
@@ -50,7 +50,7 @@ def _on_forward_streams(outputs: Any, args: tuple[Any, ...], kwargs: dict[str, A
             backward.finish()
     finally:
         backward.leave()
-        thread.backward = around
+        thread.backward = outer
 
 
 @dataclass(slots=True, eq=False)

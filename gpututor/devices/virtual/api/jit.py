@@ -180,16 +180,16 @@ def _values_on_host(program: Any) -> Iterator[dict[str, str]]:
     """Put CPU tensors in place of virtual ones inside the block; yield the device of each by name."""
     devices: dict[str, str] = {}
     undo: list[Any] = []
-    twins: dict[int, torch.Tensor] = {}
+    cpu_tensors: dict[int, torch.Tensor] = {}
     try:
         for slot in _slots(program):
             value = slot.value
             if type(value) is not VirtualTensor:
                 continue
             devices[slot.full_name] = str(value._device)
-            if id(value) not in twins:
-                twins[id(value)] = slot.like(value.detach().cpu())
-            slot.put(twins[id(value)])
+            if id(value) not in cpu_tensors:
+                cpu_tensors[id(value)] = slot.like(value.detach().cpu())
+            slot.put(cpu_tensors[id(value)])
             undo.append(partial(slot.put, value))
         places = set()
         for graph in _graphs(program):

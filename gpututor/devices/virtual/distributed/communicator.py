@@ -78,29 +78,29 @@ def _pair(figures: torch.Tensor) -> tuple[int, int]:
 class PeerReplies:
     """Ready times and durations that the other ranks send."""
 
-    def __init__(self, carried: Any, theirs: list[torch.Tensor]) -> None:
-        self._carried = carried
+    def __init__(self, gloo_work: Any, theirs: list[torch.Tensor]) -> None:
+        self._gloo_work = gloo_work
         self._theirs = theirs
 
     def ask(self, limit: timedelta | None) -> list[tuple[int, int]]:
         """Implement `Ask`."""
-        carried = self._carried
-        if carried is not None:
+        gloo_work = self._gloo_work
+        if gloo_work is not None:
             deadline = time.monotonic() + (0.0 if limit is None else limit.total_seconds())
-            while limit is not None and not carried.is_completed():
+            while limit is not None and not gloo_work.is_completed():
                 if time.monotonic() > deadline:
                     raise RuntimeError("no answer")
                 time.sleep(0.001)
-            carried.wait()
+            gloo_work.wait()
             self.release()
         return [_pair(figures) for figures in self._theirs]
 
     def release(self) -> None:
         """Release gloo's work if the replies have arrived."""
-        if self._carried is not None and self._carried.is_completed():
+        if self._gloo_work is not None and self._gloo_work.is_completed():
             with contextlib.suppress(RuntimeError):  # `ask` raises it
-                self._carried.wait()
-                self._carried = None
+                self._gloo_work.wait()
+                self._gloo_work = None
 
 
 NCCL_VERSION = (2, 27, 5)
@@ -276,8 +276,8 @@ class Communicator:
         early: Any = begin(source) if isinstance(source, int) else None
 
         def ask_sender(limit: timedelta | None) -> list[tuple[int, int]]:
-            carried = begin(source()) if callable(source) else early
-            carried.wait(*(() if limit is None else (limit,)))
+            gloo_work = begin(source()) if callable(source) else early
+            gloo_work.wait(*(() if limit is None else (limit,)))
             return [_pair(figures)]
 
         def start(ready: int, task: Task) -> EventMarker:

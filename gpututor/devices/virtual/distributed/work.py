@@ -138,7 +138,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
 
     def __init__(
         self,
-        carried: Any,
+        gloo_work: Any,
         results: list[torch.Tensor],
         finish: Callable[[], None] | None,
         in_a_thread: bool,
@@ -146,7 +146,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
     ) -> None:
         """`in_a_thread` is True if a gloo thread runs it and holds its CPU tensors. `used` are its device tensors."""
         super().__init__()
-        self._carried: Any = torch_private.CollectiveWork.unbox(carried)
+        self._gloo_work: Any = torch_private.CollectiveWork.unbox(gloo_work)
         self._results = results
         self._finish = finish
         self._in_a_thread = in_a_thread
@@ -161,8 +161,8 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         """Wait in real time until the values have arrived; a timeout of 0 is the group's. Raises gloo's errors."""
         if self._arrived:
             return True
-        carried = self._carried
-        done = bool(carried.wait(timeout) if timeout else carried.wait())
+        gloo_work = self._gloo_work
+        done = bool(gloo_work.wait(timeout) if timeout else gloo_work.wait())
         self._arrived = True
         finish, self._finish = self._finish, None
         if finish is not None:
@@ -175,7 +175,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
     def sender(self) -> int:
         """Wait for a message and return the rank of its sender."""
         self.arrive()
-        return int(self._carried._source_rank())
+        return int(self._gloo_work._source_rank())
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Make the current stream wait, but not the host's clock, as with NCCL. Blocks until the values arrive."""
@@ -187,8 +187,8 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
 
     def release(self) -> None:
         """Release gloo's finished work, which holds its tensors."""
-        if self._in_a_thread and self._carried.is_completed():
-            self._carried = _Done()
+        if self._in_a_thread and self._gloo_work.is_completed():
+            self._gloo_work = _Done()
 
     def synchronize(self) -> None:
         self.wait()
@@ -198,18 +198,18 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         rendezvous = self.rendezvous
         if rendezvous is not None and rendezvous.has_all_ranks:
             self.arrive()
-        if not self._arrived and not self._carried.is_completed():
+        if not self._arrived and not self._gloo_work.is_completed():
             return False
         return True if rendezvous is None else rendezvous.is_over()
 
     def is_success(self) -> bool:
-        return bool(self._carried.is_success())
+        return bool(self._gloo_work.is_success())
 
     def exception(self) -> Any:
-        return self._carried.exception()
+        return self._gloo_work.exception()
 
     def source_rank(self) -> int:
-        return int(self._carried._source_rank())
+        return int(self._gloo_work._source_rank())
 
     def _source_rank(self) -> int:
         return self.source_rank()

@@ -23,14 +23,14 @@ from gpututor.trace.events import compute_dtype
 aten = torch.ops.aten
 flop_registry = torch_private.flop_registry
 
-_TWINS = {
+_SAME_FORMULA = {
     aten._scaled_dot_product_flash_attention_for_cpu: aten._scaled_dot_product_flash_attention,
     aten._scaled_dot_product_fused_attention_overrideable: aten._scaled_dot_product_flash_attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward: aten._scaled_dot_product_flash_attention_backward,
     aten._int_mm: aten.mm,
     aten._addmm_activation: aten.addmm,
 }
-"""Operators that use the FLOP formula of another operator."""
+"""Operators without a FLOP formula, each with the operator whose formula it uses."""
 
 
 def _convolution_forward(image: Any, weight: Any, *_: Any, out_val: Any = None, **__: Any) -> int:
@@ -56,7 +56,7 @@ def _without_out_dtype(packet: Any) -> Callable[..., Any]:
 _FORMULAS = {
     **flop_registry,
     **{packet: _without_out_dtype(packet) for packet in (aten.addmm, aten.bmm, aten.baddbmm)},
-    **{twin: flop_registry[other] for twin, other in _TWINS.items() if other in flop_registry},
+    **{packet: flop_registry[other] for packet, other in _SAME_FORMULA.items() if other in flop_registry},
     aten.mkldnn_convolution: _convolution_forward,
     aten._slow_conv2d_forward: _convolution_forward,
     aten.slow_conv3d_forward: _convolution_forward,

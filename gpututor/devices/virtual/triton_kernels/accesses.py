@@ -207,12 +207,12 @@ class Memory:
     ) -> Addresses:
         """Split an access whose lanes point into several tensors."""
         numbers = (active >> np.uint64(_REGION_BITS)).astype(np.int64) - 1
-        strange = (numbers < 0) | (numbers >= len(self.regions))
-        if strange.any():
+        unknown = (numbers < 0) | (numbers >= len(self.regions))
+        if unknown.any():
             raise self._error(
                 OUT_OF_BOUNDS,
                 place,
-                f"{_ACTIONS[kind]} goes to address {int(active[strange][0]):#x}, which is in no tensor argument"
+                f"{_ACTIONS[kind]} goes to address {int(active[unknown][0]):#x}, which is in no tensor argument"
                 " of the launch",
             )
         host = addresses.copy()
@@ -285,8 +285,8 @@ class Memory:
         self, kind: str, place: tuple[str, int | None], words: str, program: int | None = None
     ) -> TritonMemoryError:
         line = "" if place[1] is None else f", line {place[1]}"
-        who = self.program_words(self.program if program is None else program)
-        return TritonMemoryError(kind, f"Triton kernel {self.kernel}{line}, {who}: {words}.", place)
+        program_text = self.program_words(self.program if program is None else program)
+        return TritonMemoryError(kind, f"Triton kernel {self.kernel}{line}, {program_text}: {words}.", place)
 
     def count(self) -> None:
         """Count the accesses since the last call, and look for races between programs."""
