@@ -214,8 +214,8 @@ def launch_bound(rows: TraceArrays, device: str, rates: Rates | None) -> Iterato
     place = rows.place_of(int(places[np.argmax(np.bincount(index, weights=gap[picked]))]))
     mean = int(rows.duration[work[picked]].mean())
     sentence = (
-        f"{device} waits for the host to launch {picked.size:,} of {int(ours.sum()):,} kernels, which take"
-        f" {duration(mean)} each; most of that at {place}."
+        f"{device} waits for the host to launch {picked.size:,} of {int(ours.sum()):,} kernels, mostly at {place}."
+        f" These kernels take {duration(mean)} on average."
     )
     names = [rows.names[number] for number in np.unique(rows.name[work[picked]])]
     optimizers = "fused optimizers" if any("_foreach_" in name for name in names) else "`foreach` and fused optimizers"
@@ -223,7 +223,7 @@ def launch_bound(rows: TraceArrays, device: str, rates: Rates | None) -> Iterato
     waits_inside = rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed
     waits_inside &= (rows.start >= gaps.start[0]) & (rows.end <= gaps.end[-1])
     has_loop = any(group.size >= REPEATED for _, group in rows.groups(waits_inside, rows.place))
-    # A graph cannot contain a wait.
+    # A CUDA graph cannot contain a wait.
     last = "and do not wait for it in the loop" if has_loop else "or replay the step as a CUDA graph"
     what_to_do = f"Give each kernel more to do: larger batches, {operators}, {last}."
     yield make_advice(rows, "launches", sentence, place, max(lost, 0), what_to_do)
@@ -236,7 +236,7 @@ def float32_products(rows: TraceArrays, device: str, rates: Rates | None) -> Ite
     products = rows.on(device) & rows.of(Kind.KERNEL) & named(rows, MULTIPLIES) & (rows.flops > 0)
     products &= rows.duration > 0
     rate = np.where(products, rows.flops / np.maximum(rows.duration, 1) * 1e9, 0.0)
-    # Slower products wait for memory, faster products use tensor cores already.
+    # Slower products wait for memory; faster products already use tensor cores.
     products &= (rate > 0.3 * rates.float32) & (rate < 1.1 * rates.float32)
 
     def gain_of(group: Numbers) -> int:

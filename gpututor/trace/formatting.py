@@ -24,7 +24,7 @@ def same_time(left: float, right: float) -> bool:
 
 
 def size(size_bytes: float) -> str:
-    """Format bytes with three figures: `512 bytes`, `1.50 KiB`, `16.0 GiB`."""
+    """Format bytes with at least three figures: `512 bytes`, `1.50 KiB`, `16.0 GiB`."""
     for unit, factor in _SIZES:
         if abs(size_bytes) >= factor:
             return f"{_three(size_bytes / factor)} {unit}"

@@ -34,11 +34,11 @@ from gpututor.devices.virtual.tensors.tensor import (
 Tensor = torch.Tensor
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
-"""Filled by `fill_handlers`."""
+"""Functions that handle calls of torch, by the called function; filled by `fill_handlers`."""
 
 
 class DeviceFunctionMode(TorchFunctionMode):
-    """Function mode that rewrites arguments and error messages only; the dispatch mode runs the operators."""
+    """Function mode that rewrites arguments and error messages; the dispatch mode runs the operators."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not is_on():
@@ -69,7 +69,7 @@ def _has_own_function(kinds: Any) -> bool:
 
 
 def _call_switched_off(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Call a function in a thread that outlived the block."""
+    """Call a function after the virtual GPU was switched off, in a thread that still has its modes."""
     try:
         return func(*args, **kwargs)
     except (RuntimeError, TypeError) as error:
@@ -174,7 +174,7 @@ def _with_cpp_device(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call functions that take a device by name, or the device of their first tensor."""
+    """Call a function that takes a `device` argument, by default the device of its first tensor."""
     if kwargs.get("pin_memory"):
         named = {name: value for name, value in _with_cpp_device(kwargs).items() if name != "pin_memory"}
         device = kwargs.get("device")

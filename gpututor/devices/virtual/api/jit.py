@@ -113,7 +113,7 @@ _ScriptModule: Any = torch_private.ScriptModule
 def _tracing(real: Any) -> Any:
     def trace(*args: Any, **kwargs: Any) -> Any:
         with for_tracing():
-            # C++ would save the example inputs together with the trace.
+            # C++ would save the example inputs with the trace.
             return real(*args, **{**kwargs, "_store_inputs": False})
 
     return trace
@@ -297,7 +297,7 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
 
 
 def _location_in_file(f: Any) -> str:
-    """Return the GPU that a file of a CUDA machine names for its tensors; empty if it names none."""
+    """Return the GPU of the tensors in a file that was saved on CUDA; empty if there is none."""
     is_path = isinstance(f, str | os.PathLike)
     start = None if is_path else f.tell()
     try:

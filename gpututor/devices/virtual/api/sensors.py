@@ -50,7 +50,7 @@ def temperature(device: Any = None) -> int:
 
 
 def clock_rate(device: Any = None) -> int:
-    """Return the multiprocessors' clock in MHz: always the highest, at which kernels have their rates."""
+    """Return the multiprocessors' highest clock in MHz; unlike kernel times, it ignores the power limit."""
     return gpu_of(device).spec.clock_khz // 1000
 
 

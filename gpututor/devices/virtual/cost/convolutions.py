@@ -12,7 +12,7 @@ from gpututor.devices.virtual.cost.calibration import AchievableRates
 from gpututor.devices.virtual.cost.memory_traffic import Tensor, Tensors, ceil_div, tensor_bytes, total_bytes
 
 _FEW = 4
-"""Most input channels that leave every tile partly empty."""
+"""Largest number of input channels that is too small to fill a tile."""
 _STEP, _TILE = 32, 128
 """Channels that 3-d tensor-core kernels need multiples of, and output channels of a tile."""
 _TUNED_TAPS = 9

@@ -25,7 +25,7 @@ _COPIES = ("aten::copy_", "aten::_to_copy")
 
 
 def _capture(machine: VirtualMachine, gpu: VirtualGpu) -> GraphCapture | None:
-    """Return the capture that takes this thread's work on `gpu`, or None. Raises CUDA's error if it has failed."""
+    """Return the capture of this thread's work on `gpu`, or None. Raises CUDA's error if the capture has failed."""
     capture = machine.capture
     if capture is None or not capture.includes(gpu.index, machine.stream_of(gpu)):
         return None

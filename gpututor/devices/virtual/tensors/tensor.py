@@ -1,7 +1,7 @@
 """The tensor of the virtual GPU: its conjugate and negative bits, its gradient and its text.
 
-As on CUDA the wrapper has the bits, so that C++ above the modes resolves them. Its CPU tensor, which shares memory with
-the base of a view, has them too. Few programs create such views, so bits are ignored until the first one.
+As on CUDA, the virtual tensor has the bits, so C++ code above the modes resolves them. Its CPU tensor has them too,
+because a view shares memory with its base. Few programs create such views, so bits are ignored until the first view.
 """
 
 from __future__ import annotations
@@ -229,9 +229,7 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
 def on_device(
     host: torch.Tensor, device: torch.device, block: Allocation | None = None, kind: Any = VirtualTensor
 ) -> VirtualTensor:
-    """Return a virtual tensor with the values of `host`; without a block, memory is allocated for its storage.
-
-    `kind` is its class.
+    """Return a virtual tensor of the class `kind` with the values of `host`; without a block, allocate its memory.
 
     Raise CUDA's out-of-memory error, and `NotImplementedError` for unsupported kinds of tensors.
     """
@@ -242,7 +240,7 @@ def on_device(
     if block is None:
         block = Allocation(active_machine().gpus[device.index].memory, host.untyped_storage().nbytes())
     if torch.is_inference_mode_enabled() and not host.is_inference():
-        # A view of an ordinary tensor is ordinary, also in inference mode.
+        # In inference mode, a view of a normal tensor is still a normal tensor.
         with torch.inference_mode(False):
             wrapper = _wrapper(host, device, kind)
     else:
@@ -292,7 +290,7 @@ def record_copy_to_host(tensor: VirtualTensor, name: str) -> None:
 
 
 def text_of(tensor: VirtualTensor) -> str:
-    """Format as `tensor([1., 2.], device='cuda:0', grad_fn=<MulBackward0>)`, after a line for a parameter."""
+    """Format as `tensor([1., 2.], device='cuda:0', grad_fn=<MulBackward0>)`, with a line above for a parameter."""
     node = tensor.grad_fn
     with torch_private.host_only():
         host = tensor._host.detach()
@@ -353,7 +351,7 @@ def custom_backward(self: Any, *gradients: Any) -> Any:
     results = returned if isinstance(returned, tuple) else (returned,)
     edges = self.next_functions
     if len(results) != len(edges):
-        # Arguments other than tensors have no edge, and None as their gradient.
+        # Arguments other than tensors have no edge, and their gradient is None.
         results = tuple(result for result in results if result is not None)
     pairs = zip(results, edges, strict=True) if len(results) == len(edges) else ()
     for position, (gradient, (node, place)) in enumerate(pairs):
@@ -372,7 +370,7 @@ def device_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def is_on_gpu(tensor: Tensor) -> bool:
-    """Return True for a virtual tensor, also inside transforms of torch.func and in a graph that is captured."""
+    """Return True for a virtual tensor, also inside transforms of torch.func and in captured graphs."""
     device = tensor.device
     return device.type == "cuda" or (device.type == "meta" and device.index is not None)
 
