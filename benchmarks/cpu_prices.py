@@ -20,7 +20,7 @@ from gpututor.devices.virtual.execution.prices import flops_of
 
 aten = torch.ops.aten
 _ROUNDS, _LEAST_S = 7, 0.01
-"""Rounds, and least seconds of a round. The shortest round counts, because other programs make rounds longer."""
+"""Rounds, and minimum seconds of a round. The shortest round counts: other programs only make rounds longer."""
 Call = tuple[object, tuple[object, ...]]
 
 

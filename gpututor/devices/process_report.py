@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 VARIABLE = "GPUTUTOR_TRACE"
 """The environment variable that holds a `TraceRequest` as JSON, for children."""
 LIMIT = 10_000_000
-"""Most events that are stored, 80 bytes each. Later events are only counted."""
+"""Maximum number of stored events, 80 bytes each. Later events are only counted."""
 _COMMUNICATOR = "gpututor.devices.virtual.distributed.communicator"
 """The module that talks to other ranks. Not imported here: a program without ranks does not need it."""
 FIRST = "program.json"

@@ -13,7 +13,7 @@ from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES, REGION, UNC
 from gpututor.trace.formatting import duration
 
 _NAMED = 3
-"""Most breaks whose lines and reasons a sentence names."""
+"""Maximum number of breaks whose lines and reasons a sentence names."""
 
 
 def graph_breaks(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:

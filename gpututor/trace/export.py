@@ -26,7 +26,7 @@ from gpututor.trace.serialization import read_trace
 from gpututor.trace.timeline import LAUNCH
 
 MOST_ARROWS = 100_000
-"""Most kernels and copies with launches and arrows: viewers cannot open larger files."""
+"""Maximum number of kernels and copies for launches and arrows: viewers cannot open larger files."""
 _BATCH = 10_000
 
 

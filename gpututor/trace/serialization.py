@@ -149,7 +149,7 @@ def _check_ranges(columns: Columns, tables: Trace) -> None:
 
 VERSION = 3
 MOST_EVENTS = 1 << 27
-"""Most events of a trace file: no real trace has more."""
+"""Maximum number of events of a trace file: no real trace has more."""
 
 
 def write_trace(trace: Trace, path: str) -> None:

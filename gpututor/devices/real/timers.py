@@ -18,7 +18,7 @@ from gpututor.devices.real.backends import Backend
 SWEEP = 1024
 """Launches between two checks for finished work."""
 AT_MOST = 16 * SWEEP
-"""Most launches whose events are stored; then the host waits for the older half. Drivers queue about a thousand."""
+"""Maximum number of launches with stored events; beyond it, the host waits for the older half of them."""
 _TIES = 5
 """Number of comparisons of the two clocks; the fastest is used."""
 _TIE_AGAIN_NS = 1_000_000_000

@@ -4,10 +4,9 @@ The engine makes a node's stream current before its hooks and its kernels. A nod
 nodes whose gradients it gets. At the end the caller's stream waits for the streams of all leaves ("Stream semantics of
 backward passes" in PyTorch's CUDA notes; torch/csrc/autograd/engine.cpp, Note [Streaming backwards]).
 
-C++ runs the nodes; Python can only ask which node is running. So `Backward` analyzes
-the graph before the pass begins, and switches streams at a node's first call that needs the current stream. A node
-without such a call is skipped, and its waits are added when a later node needs them. A pass on one stream costs
-nothing.
+C++ runs the nodes; Python can only ask which node is running. So `Backward` analyzes the graph before the pass begins,
+and switches streams at a node's first call that needs the current stream. A node without such a call is skipped, and
+its waits are added when a later node needs them. A pass on one stream costs nothing.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def visible_slots(count: int) -> list[int]:
 
 
 REGISTERS = 64 << 10
-"""32-bit registers of a multiprocessor, and most registers of a block (CUDA C++ Programming Guide)."""
+"""32-bit registers of a multiprocessor, also the maximum for a block (CUDA C++ Programming Guide)."""
 SHARED_PER_BLOCK = 48 << 10
 """Bytes of shared memory that a block has by default (the same guide)."""
 

@@ -22,7 +22,7 @@ DEADLINE_S = 120.0
 _WITHOUT_BIAS = 2
 """Number of inputs of a convolution without its bias, which Inductor adds in a generated kernel."""
 _PERSISTENT = {True: 1024, False: 64}
-"""Most elements of a reduction that a block keeps in registers; True if contiguous (Inductor's choices.py)."""
+"""Maximum elements of a reduction in a block's registers; True if they are contiguous (Inductor's choices.py)."""
 
 
 class _DeviceFunctions(TorchFunctionMode):

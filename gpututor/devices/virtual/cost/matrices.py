@@ -292,9 +292,9 @@ def contraction_flops(name: str, inputs: Tensors, outputs: Tensors) -> float:
 _SMALL_STEP_US = 1.0
 """Microseconds of a column's step if the matrix fits one block's shared memory, so no step needs a kernel."""
 _SMALL = 64
-"""Most columns of such a matrix."""
+"""Maximum number of columns of such a matrix."""
 _BATCHED_ITERATIONS = 32
-"""Most columns with which cuSOLVER batches iterative methods; larger matrices run one after another."""
+"""Maximum number of columns for which cuSOLVER batches iterative methods; larger matrices run one by one."""
 _LEAST_STEP = 0.3
 """Step of a small matrix relative to a step of 1024 columns, in iterative methods."""
 

@@ -20,8 +20,8 @@ _ITEMSIZES = {
 _SECTOR = 32
 """Minimum bytes of an indexed read or write: a sector of the L2 cache."""
 _PER_LAUNCH = (110, 64, 48, 36, 30)
-"""Tensors per list that one multi-tensor kernel takes, by the number of lists; then most blocks of a kernel, and the
-elements of a block (aten/src/ATen/native/cuda/MultiTensorApply.cuh)."""
+"""Tensors per list that one multi-tensor kernel takes, by the number of lists; then the maximum blocks of a kernel, and
+the elements of a block (aten/src/ATen/native/cuda/MultiTensorApply.cuh)."""
 _BLOCKS_PER_LAUNCH, _CHUNK = 320, 65536
 
 
