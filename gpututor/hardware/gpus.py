@@ -44,13 +44,13 @@ class GpuSpec(NamedTuple):  # made in a third of a dataclass's 2 ms
     float32_lanes_per_multiprocessor: int
     load_units_per_multiprocessor: int
     float64_flops: float
-    """Peak operations per second, as in all rates below: dense, with float32 accumulation."""
+    """Peak operations per second, as for all rates below: dense, with float32 accumulation."""
     float64_tensor_flops: float
-    """On tensor cores; 0 if they do not support float64."""
+    """Rate on tensor cores; 0 if they do not support float64."""
     float32_flops: float
-    """Without tensor cores."""
+    """Rate without tensor cores."""
     tf32_flops: float
-    """On tensor cores, as the four rates below; 0 if they do not support the type."""
+    """Rate on tensor cores, as the four rates below; 0 if they do not support the type."""
     float16_flops: float
     bfloat16_flops: float
     float8_flops: float

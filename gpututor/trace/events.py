@@ -19,7 +19,7 @@ class Kind(StrEnum):
     """Kinds of events of devices and of the host."""
 
     number: int
-    """Its value in a trace's column, from 1 in the order below."""
+    """Value in a trace's column, from 1 in the order below."""
 
     def __new__(cls, value: str) -> Kind:
         member = str.__new__(cls, value)

@@ -33,7 +33,7 @@ class Row(NamedTuple):
     """A row of the table: a call to watch while real devices are observed."""
 
     owner: str
-    """Its module or class in torch, such as `cuda.Stream`; empty for torch itself."""
+    """Module or class in torch, such as `cuda.Stream`; empty for torch itself."""
     name: str
     watch: Watch
 

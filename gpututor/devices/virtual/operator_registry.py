@@ -341,7 +341,7 @@ class Operator:
         self.composite = self.custom or (composed and torch_private.has_composite_kernel(func.name()))
         """True if it calls other operators, each of which is recorded."""
         self.made_of_others = torch_private.explicit_composite(func)
-        """Its implementation with other operators, if autograd has its own formula for it; None for a kernel."""
+        """Implementation with other operators, if autograd has its own formula for it; None for a kernel."""
 
     def written_among(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
         """Yield the tensors among the arguments that it writes to."""

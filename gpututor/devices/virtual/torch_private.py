@@ -63,7 +63,7 @@ OPERATOR_BASE: Any = torch._ops.OperatorBase
 OPERATOR: Any = torch._ops.OpOverload
 
 set_only_lift_cpu_tensors = torch._C._set_only_lift_cpu_tensors
-"""If set to True, `torch.tensor(values, device=...)` builds the tensor on the CPU and moves it, as for CUDA."""
+"""Setter: with True, `torch.tensor(values, device=...)` builds the tensor on the CPU and moves it, as for CUDA."""
 
 CUDA_AUTOCAST_KEY = "AutocastCUDA"
 CUDA_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)

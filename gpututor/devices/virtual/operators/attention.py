@@ -87,7 +87,7 @@ class _Backend:
     """A fused kernel of CUDA, with its limits."""
 
     name: str
-    """Its name in CUDA's warnings."""
+    """Name in CUDA's warnings."""
     setting: str
     """The function of `torch.backends.cuda` that says whether it is switched on."""
     disabled: str

@@ -108,7 +108,7 @@ class Node:
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
-    """For a `call`: the call, once for each kernel that it started. Empty for other nodes."""
+    """The call itself, once for each kernel that it started; empty for other kinds of nodes."""
     device_bytes: int = 0
     """Bytes of GPU memory that were allocated in it, minus the bytes that were freed; children included."""
     host_bytes: int = 0
