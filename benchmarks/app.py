@@ -2,9 +2,8 @@
 
     python -m benchmarks.app [PART …]          echo, cancel, timeline, progress, steps; all without an argument
 
-Prints figures next to their limits; asserts nothing. A time starts when bytes are written to the terminal. It ends when
-the screen that shows their effect has been read from it.
-`startup.py` has the first text.
+Prints figures next to their limits; asserts nothing. A measurement starts when keys are written to the terminal, and
+ends when the screen that shows their effect has been read. `startup.py` measures the time to the first text.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def app_echo(home: str, size: Size) -> list[float]:
 
 
 def streaming_echo(home: str, size: Size) -> list[float]:
-    """While 2,000 verdicts arrive in two seconds, again and again."""
+    """Return the echo times while 2,000 verdicts arrive every two seconds."""
     times: list[float] = []
     with started("streaming app", home, size) as terminal:
         open_code(terminal)
@@ -167,7 +166,7 @@ def run_endless(terminal: Terminal) -> set[int]:
     while time.perf_counter() < deadline:
         before = {pid: cpu_ticks(pid) for pid in descendants(terminal.pid)}
         terminal.rest(0.5)
-        # Half of the time at least, on a machine that others use too.
+        # At least half of a core, because other programs may use this machine too.
         busy = {pid for pid, ticks in before.items() if cpu_ticks(pid) - ticks >= 15}
         if busy:
             return busy
@@ -256,7 +255,7 @@ def show_progress(runs: int = 5) -> None:
 
 
 def store_attempts(home: str) -> None:
-    """Fill the progress file with attempts at all exercises: each has a failure, except every fourth, which passes."""
+    """Fill the progress file with attempts at all exercises. Every fourth attempt passes, the others fail."""
     os.environ["GPUTUTOR_HOME"] = home
     from gpututor.course.loader import load_course
     from gpututor.grading.report import Environment, Outcome, Report, RunSummary, Status, Verdict
@@ -301,11 +300,11 @@ SESSION: tuple[str, ...] = (
     *("1", "j", "j", "G", "enter", "2", "G", "ctrl+p", *"memory", "escape", "x", "escape", "d", "2", "3", "4", "5"),
     *("escape", "/", *"bandwidth", "escape", ";", "escape", "a", "escape", ",", "escape", "D", "escape", "w", "escape"),
 )
-"""The keys that a learner presses in an evening, somewhat faster."""
+"""The keys of a typical learner's session."""
 
 
 Step = tuple[float, list[str]]
-"""Seconds on a core, and the handlers that ran."""
+"""Processor seconds, and the handlers that ran."""
 
 
 def longest_steps(size: Size) -> list[Step]:

@@ -36,7 +36,7 @@ class BareEditor(App[None]):
 
 
 class StreamingClient:
-    """Says many verdicts, with a pause after each, then a report with as many printed lines, and a recording."""
+    """Client that sends many verdicts, with pauses, and then a report with as many output lines, and a recording."""
 
     def __init__(self, verdicts: int, pause_s: float, events: int) -> None:
         self._verdicts = verdicts
@@ -85,7 +85,7 @@ class StreamingClient:
 
 
 def gpututor_app(verdicts: int = 12, pause_s: float = 0.02, events: int = 0) -> App[None]:
-    """The app on the built-in course, the first exercise's file of two hundred lines, with a client that streams."""
+    """Return the app with the built-in course, 200 lines in the current exercise's file, and a `StreamingClient`."""
     from gpututor.app.app import GpututorApp
     from gpututor.app.runtime import GcScheduler
     from gpututor.course.loader import load_course
@@ -109,10 +109,10 @@ def gpututor_app(verdicts: int = 12, pause_s: float = 0.02, events: int = 0) -> 
 
 
 def time_steps(slowest: list[tuple[float, list[str]]], at_least_s: float = 0.005) -> None:
-    """From now on, put each long step of the event loop into `slowest`: its seconds, and the handlers that ran in it.
+    """Append each later long step of the event loop to `slowest`: its seconds, and the handlers that ran in it.
 
-    Nothing else happens on the screen during a step, so its length is what a learner can feel. The seconds are the
-    thread's on a core, so that other programs of the machine do not count.
+    The screen cannot change during a step, so a learner notices a long step as a delay. The seconds are the thread's
+    processor time, so other programs of the machine do not count.
     """
     names: list[str] = []
     run, invoke = asyncio.events.Handle._run, _callback._invoke
@@ -128,8 +128,8 @@ def time_steps(slowest: list[tuple[float, list[str]]], at_least_s: float = 0.005
     async def named_invoke(callback: Any, *parameters: object) -> Any:
         function = callback.func if isinstance(callback, partial) else callback
         name = getattr(function, "__qualname__", type(function).__name__).replace(".<locals>", "")
-        of = getattr(function, "__self__", None)
-        names.append(name if of is None else f"{type(of).__name__}: {name.rpartition('.')[2]}")
+        owner = getattr(function, "__self__", None)
+        names.append(name if owner is None else f"{type(owner).__name__}: {name.rpartition('.')[2]}")
         return await invoke(callback, *parameters)
 
     asyncio.events.Handle._run = timed_run  # type: ignore[method-assign, assignment]
@@ -157,6 +157,6 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    gc.disable()  # as `gpututor` does: the app turns it on when it is there
+    gc.disable()  # as `gpututor` does: the app enables it after its start
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests know how to make a recording
     main(sys.argv[1])

@@ -2,9 +2,9 @@
 
     python benchmarks/calibrate_gpu.py [--write FILE] [--name NAME] [--rounds N]
 
-Copies pageable and pinned both ways, launches, matrix products by size and type, elementwise kernels by size. Prints
-measured and modelled time and their ratio. `--write` puts an entry in gpus.toml's form into a file. Needs a CUDA GPU
-that nothing else uses; without one it says so, and its exit code is 2.
+Measures pageable and pinned copies in both directions, launches, matrix products by size and type, and elementwise
+kernels by size. Prints measured times, modelled times and their ratios. `--write` writes an entry in the form of
+gpus.toml to a file. Needs a CUDA GPU that nothing else uses; without a GPU, the exit code is 2.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ def report(measured: Mapping[Case, float], model: Mapping[Case, float]) -> list[
 def figures(measured: Mapping[Case, float], known: GpuSpec | None) -> list[str]:
     """Return the figures of the spec: measured, and those of gpus.toml."""
     link_figures = link(measured)
-    said = ("", "", "", "")
+    known_figures = ("", "", "", "")
     if known is not None:
         rates = (known.pinned_bytes_per_s / 1e9, known.pageable_bytes_per_s / 1e9, known.copy_latency_s * 1e6)
-        said = tuple(f"   gpus.toml: {figure:g}" for figure in (*rates, known.launch_s * 1e6))  # type: ignore[assignment]
+        known_figures = tuple(f"   gpus.toml: {figure:g}" for figure in (*rates, known.launch_s * 1e6))  # type: ignore[assignment]
     lines = [
-        f"pinned copies     {link_figures['pinned_gb_s']:8.1f} GB/s{said[0]}",
-        f"pageable copies   {link_figures['pageable_gb_s']:8.1f} GB/s{said[1]}",
-        f"before first byte {link_figures['latency_us']:8.1f} µs{said[2]}",
-        f"launch            {launch_us(measured):8.1f} µs{said[3]}",
+        f"pinned copies     {link_figures['pinned_gb_s']:8.1f} GB/s{known_figures[0]}",
+        f"pageable copies   {link_figures['pageable_gb_s']:8.1f} GB/s{known_figures[1]}",
+        f"before first byte {link_figures['latency_us']:8.1f} µs{known_figures[2]}",
+        f"launch            {launch_us(measured):8.1f} µs{known_figures[3]}",
     ]
     for dtype, by_size in matrix_rates(measured).items():
         rates_by_size = ", ".join(f"{size}: {rate / 1e12:.1f}" for size, rate in by_size.items())

@@ -2,9 +2,9 @@
 
     python benchmarks/calibration.py [--programs]
 
-Prints modelled over measured time. `--programs` lists those outside ±25 %. Cross-validated figures come from factors
-fitted without the programs, or without the GPU, that they judge; a program's large and small forms leave together.
-Only figures of spec sheets, and the launch overhead of the GPU's usual host, are known of a GPU that is left out.
+Prints modelled over measured time. `--programs` lists the programs outside ±25 %. For cross-validation, the factors are
+fitted without the programs, or without the GPU, that are then compared. A program's large and small forms are left out
+together. Of a GPU that is left out, the model knows only the spec sheet and the launch overhead of its usual host.
 """
 
 from __future__ import annotations

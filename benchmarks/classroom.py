@@ -4,15 +4,15 @@
     python benchmarks/classroom.py --executor ray [--submissions N]
 
 The class is the same as in the tests: solutions, starters, wrong, hostile and broken files, for exercises without
-timing. It is graded on the virtual GPU. Gradings a second are counted from the first that is done, and also with the
-graders' start. Memory is resident memory: of the program, and the largest judge and fork server; pages that these share
-with each other count in each.
-The naive way: a fresh Python with pytest for each submission, one at a time. It runs a test file that imports what was
-handed in and asserts parity with the solution on the virtual GPU, in all cases: no isolation, no other check, no
-report. Nothing is asserted here.
+timing. It is graded on the virtual GPU. Gradings per second are counted from the first finished grading, and also from
+the graders' start. Memory is the resident memory of the program, the largest judge and the largest fork server. Pages
+that they share count in each.
+The naive way is a fresh Python with pytest for each submission, one at a time. It runs a test file that imports the
+submission and asserts parity with the solution on the virtual GPU, in all cases. It has no isolation, no other checks
+and no report. This script asserts nothing.
 
-With --executor ray the class is graded again by two local nodes of a Ray cluster (extra `ray`), one of which is killed
-in the middle, and must come to the same marks.
+With --executor ray, two local nodes of a Ray cluster (extra `ray`) grade the class again. One node is killed in the
+middle. The marks must be the same.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def test_parity(case):
 
 def naive(big: BigClass, folder: Path, number: int) -> float:
     """Return submissions per second."""
-    could_be = [each for each in big.submissions if each.kind in NAIVE_KINDS]
-    could_be = [each for each in could_be if each.exercise.lesson_number == NAIVE_LESSON]
-    some = random.Random(8).sample(could_be, min(number, len(could_be)))
+    suitable = [each for each in big.submissions if each.kind in NAIVE_KINDS]
+    suitable = [each for each in suitable if each.exercise.lesson_number == NAIVE_LESSON]
+    sample = random.Random(8).sample(suitable, min(number, len(suitable)))
     start = time.perf_counter()
-    for place, submission in enumerate(some):
+    for place, submission in enumerate(sample):
         _test_submission(submission, folder / str(place))
-    return len(some) / (time.perf_counter() - start)
+    return len(sample) / (time.perf_counter() - start)
 
 
 def _test_submission(submission: Submission, folder: Path) -> None:

@@ -26,12 +26,12 @@ class Graded:
 
     summary: dict[str, object]
     samples: list[tuple[float, int, dict[str, int]]] = field(default_factory=list)
-    """Seconds since the start, gradings that were done, and MiB by the kind of process."""
+    """(seconds since the start, finished gradings, MiB by kind of process) of each sample."""
     first_verdict_s: float = 0.0
     """Seconds from the command to the first report in the journal."""
 
     def per_s(self, first: int = 1, last: int | None = None) -> float:
-        """Return gradings per second between the moments at which `first` and `last` were done."""
+        """Return gradings per second from the time at which `first` gradings were done to the time of `last`."""
         moments = [(seconds, done) for seconds, done, _ in self.samples if done >= first and done <= (last or done)]
         if not moments:
             return 0.0
@@ -46,12 +46,12 @@ def grade(
     kinds: dict[str, bytes] = KINDS,
     meanwhile: Callable[[int], None] = lambda done: None,
 ) -> Graded:
-    """Grade the class, and sample our processes meanwhile. `meanwhile` receives the number of finished gradings."""
+    """Grade the class, and sample the processes. `meanwhile` is called with the number of finished gradings."""
     command = [sys.executable, "-m", "gpututor", "classroom", "grade", str(source), "--out", str(folder.folder)]
     start, began = time.perf_counter(), time.time()
-    said = folder.folder.with_suffix(".txt")
+    log = folder.folder.with_suffix(".txt")
     with (
-        said.open("w", encoding="utf-8") as errors,
+        log.open("w", encoding="utf-8") as errors,
         subprocess.Popen([*command, *options, "--json"], stdout=subprocess.PIPE, stderr=errors, text=True) as process,
     ):
         try:
@@ -66,7 +66,7 @@ def grade(
             written = [path.stat().st_mtime for path in folder.journal.glob("*/*.json")]
             graded.first_verdict_s = min(written, default=began) - began
             if process.returncode:
-                print(said.read_text(encoding="utf-8"), file=sys.stderr)
+                print(log.read_text(encoding="utf-8"), file=sys.stderr)
                 sys.exit(process.returncode)
         finally:
             process.terminate()
@@ -74,7 +74,7 @@ def grade(
 
 
 def resident_mib(program: int, kinds: dict[str, bytes]) -> dict[str, int]:
-    """Return MiB of the program, and of the largest process of each kind that we have started."""
+    """Return the MiB of the program, and of the largest child process of each kind."""
     mib = {"program": mib_of(program), "processes": 0}
     for pid in descendants(os.getpid()):
         mib["processes"] += 1

@@ -2,9 +2,9 @@
 
 python benchmarks/compiled_prices.py [--programs]
 
-The programs are KernelBench's level 1 and the odd numbers of level 2: the model may be fitted to these. Their
-kernels (`data/compiled_programs.json`) are those that Inductor schedules on the virtual GPU. A direction is right if
-compiled code gains, or loses, as on the GPU, wherever that is 10 % or more.
+The programs are KernelBench's level 1 and the odd numbers of level 2; the model may be fitted to these. Their kernels
+(`data/compiled_programs.json`) come from Inductor's schedule on the virtual GPU. If compiling changes the measured time
+by 10 % or more, the model must get the direction right: faster or slower.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpututor.hardware.gpus import gpu_spec
 MODEL = "H100 PCIe"
 PROGRAMS = DATA.with_name("compiled_programs.json")
 GAIN = 0.1
-"""Difference from eager code from which the direction counts."""
+"""Relative change of the measured time from which the direction counts."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def compiled_programs() -> list[Compiled]:
 
 
 def compiled_s(program: Compiled) -> float:
-    """Return the seconds of the model: the host calls and launches, the device follows."""
+    """Return the modelled seconds: the host calls and launches, and the device runs the kernels."""
     spec = gpu_spec(MODEL)
     host = device = spec.launch_s
     for graph in program.graphs:

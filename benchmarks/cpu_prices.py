@@ -1,8 +1,8 @@
-"""Modelled times of CPU operators next to this machine's, on a single thread: a check for absurd figures.
+"""Modelled times of CPU operators, compared with this machine's on a single thread, to find absurd figures.
 
     python benchmarks/cpu_prices.py [--cpu NAME]
 
-The model's CPU differs from this machine's: ratios far from 1 only show where to look.
+The model's CPU differs from this machine's, so a ratio far from 1 is a hint, not an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpututor.devices.virtual.execution.prices import flops_of
 
 aten = torch.ops.aten
 _ROUNDS, _LEAST_S = 7, 0.01
-"""The shortest round counts: other programs only make rounds longer."""
+"""Rounds, and minimum seconds of a round. The shortest round counts: other programs only make rounds longer."""
 Call = tuple[object, tuple[object, ...]]
 
 

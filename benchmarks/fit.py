@@ -32,11 +32,11 @@ _START = {
     "host.view": 0.5, "host.convolution": 3.0, "host.reduction": 1.0,
     "power.watts_7_5": 0.025, "power.watts_9_0": 0.014, "convolution.window": 0.1,
 }  # fmt: skip
-"""Guesses from which every fit starts, not calibration.toml: a fit without some data must know nothing of it."""
+"""Initial guesses of every fit. Not calibration.toml, which is fitted to the data that cross-validation leaves out."""
 _STEPS = (1.4, 1.12, 1.04)
 _ROUNDS = 3
 _LARGE_WEIGHT = 3.0
-"""Large programs say more about the GPU; small programs are mostly host time."""
+"""Weight of large programs: small programs mostly measure the host."""
 _AT_MOST = {
     "matmul.float32_64_lanes": 0.95, "matmul.float32_128_lanes": 0.95, "matmul.tile_64": 1.0, "memory.hbm": 0.95,
     "memory.gddr_ecc": 0.95, "convolution.tensor": 0.9, "convolution.plain": 0.95, "convolution.visits": 1.0,
@@ -63,7 +63,7 @@ def free_factors() -> list[str]:
 
 
 def _losses(programs: Sequence[Measured], factors: Mapping[str, float]) -> np.ndarray:
-    """Return each program's loss: steep between 10 % and 40 % of error, flat beyond, so that outliers do not pull."""
+    """Return each program's loss: steep from 10 % to 40 % of error, almost flat beyond, so outliers matter little."""
     gpus = {model: attainable(gpu_spec(model), factors) for model in MODELS.values()}
     errors = np.array([np.log(modelled_s(program, gpus[program.model]) / program.seconds) for program in programs])
     weights = np.array([_LARGE_WEIGHT if program.size == "large" else 1.0 for program in programs])
@@ -72,7 +72,7 @@ def _losses(programs: Sequence[Measured], factors: Mapping[str, float]) -> np.nd
 
 
 def _touched(name: str, programs: Sequence[Measured]) -> list[int]:
-    """Return the places of the programs whose time a factor can change."""
+    """Return the indices of the programs whose time a factor can change."""
     section = name.split(".")[0]
     if section in ("memory", "power", "host"):
         return list(range(len(programs)))
@@ -85,7 +85,7 @@ def _touched(name: str, programs: Sequence[Measured]) -> list[int]:
 
 
 def fit(programs: Sequence[Measured]) -> dict[str, float]:
-    """Return factors that fit the programs; each in turn goes up or down by smaller and smaller steps."""
+    """Fit factors to the programs: change one factor at a time, in ever smaller steps."""
     factors = {**fitted(), **_START}
     losses = _losses(programs, factors)
     names = [(name, _touched(name, programs)) for name in free_factors()]

@@ -1,4 +1,4 @@
-"""Figures of a spec in gpus.toml's form, from measured cases."""
+"""Entries in the form of gpus.toml, from measured cases."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Measured = Mapping[Case, float]
 _FIELDS = {name: name for name in ("float32", "tf32", "float16", "bfloat16")} | {"float64": "float64_tensor"}
 _SMI = ("power.max_limit", "pcie.link.gen.max", "pcie.link.width.max", "clocks.max.sm", "clocks.max.memory")
 _NEAR = 1.15
-"""Ratio to the rate without tensor cores from which a rate counts as that of tensor cores."""
+"""A rate this many times the rate without tensor cores must come from tensor cores."""
 
 
 def line(points: list[tuple[float, float]]) -> tuple[float, float]:
     """Return (seconds before the first byte, bytes a second) of copies, given as (bytes, seconds).
 
-    Each point counts by its relative error, so small copies determine the first figure and large copies the second.
+    Relative errors are minimized, so small copies determine the first figure and large copies the second.
     """
     weights = [1 / seconds**2 for _, seconds in points]
     total = sum(weights)
@@ -35,7 +35,7 @@ def line(points: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def link(measured: Measured) -> dict[str, float]:
-    """Return GB/s of pinned and of pageable copies, means of both ways, and microseconds before the first byte."""
+    """Return GB/s of pinned copies (mean of both directions), of pageable copies to the device, and latency in µs."""
     lines: dict[tuple[bool, bool], tuple[float, float]] = {}
     for pinned in (True, False):
         for to_device in (True, False):
@@ -47,7 +47,7 @@ def link(measured: Measured) -> dict[str, float]:
             lines[pinned, to_device] = line(points)
     return {
         "pinned_gb_s": round((lines[True, True][1] + lines[True, False][1]) / 2e9, 1),
-        # The model's figure is that to the device; the way back is slower by a factor of its own.
+        # The model's figure is the rate to the device; it has a factor for the slower copies to the host.
         "pageable_gb_s": round(lines[False, True][1] / 1e9, 1),
         "latency_us": round((lines[True, True][0] + lines[True, False][0]) / 2 * 1e6, 1),
     }
@@ -90,7 +90,8 @@ def matching(reported_name: str, memory_bytes: int) -> GpuSpec | None:
 def entry(facts: Mapping[str, Any], measured: Measured, known: GpuSpec | None) -> dict[str, Any]:
     """Return an entry in gpus.toml's form: facts from the driver, links and launch as measured.
 
-    Rates are the vendor's where the GPU is `known`; else the peaks with which the model gives the measured times.
+    If the GPU is `known`, rates are the vendor's. Otherwise they are the peaks with which the model reproduces the
+    measured times.
     """
     fields = dict(facts)
     fields["launch_us"] = launch_us(measured)
@@ -185,7 +186,7 @@ def driver_limits() -> dict[str, float]:
 
 
 def read_smi(answer: str) -> dict[str, float]:
-    """Return the figures of a line of nvidia-smi; `[N/A]` is none."""
+    """Parse a line of nvidia-smi's figures; leave out `[N/A]`."""
     figures = {}
     for name, text in zip(_SMI, answer.split(","), strict=False):
         try:

@@ -2,11 +2,11 @@
 
     python benchmarks/grading.py [--exercises N] [--rounds N] [--isolation process|bubblewrap]
 
-Cold: a new judge and a new worker. Warm: both started while the learner read, with spare workers, and with a fork
-server on Linux. `first`: the judge also reads the exercise's own code. `again`: the learner saves once more. The
-exercises are spread over those without a speed limit: a timed one takes as long as its measurement needs.
-The imports are spread over the run, so that a busy moment hits all rows: read the ratios to their median. With the
-defaults it takes 40 seconds on two quiet cores.
+Cold: judge and worker are new. Warm: both were started in advance, with spare workers, and on Linux with a fork server.
+`first`: the judge also reads the exercise's own code. `again`: the learner saves once more. The exercises are a sample
+of the exercises without a speed limit; the time of a speed limit depends on its measurement.
+The imports are spread over the run, so a busy moment affects all rows: compare the ratios to their median. With the
+defaults, the script takes 40 seconds on two quiet cores.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Outcome
 
 PAUSES_S: dict[WorkersName, float] = {"spare": 3.0, "fork server": 0.3}
-"""Pause before a warm grading: the next worker is ready long before a learner has read anything."""
+"""Pause before a warm grading, in which the next worker gets ready; a learner reads for longer."""
 START_S = 4.0
 """Pause after the judge's start, which imports torch."""
 COLD, EXERCISES, ROUNDS = 2, 4, 2
 
 
 def untimed(exercises: Sequence[Exercise]) -> list[Exercise]:
-    """Return the exercises without a limit of time."""
+    """Return the exercises without a speed limit."""
     from gpututor.judge.author_code import load_code  # torch
 
     return [

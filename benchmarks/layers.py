@@ -1,7 +1,7 @@
-"""Recurrent layers, attention, optimizers and calls of the host: measured on an H200, and as the model prices them.
+"""Recurrent layers, attention, optimizers and driver calls: times measured on an H200, and modelled times.
 
     python benchmarks/layers.py                     the ratio of modelled to measured device time, without a GPU
-    python benchmarks/layers.py --measure FILE      measure this machine's GPU, and write what data/h200.json has
+    python benchmarks/layers.py --measure FILE      measure this machine's GPU, and write a file like data/h200.json
 
 `busy_us` is the time of the kernels alone, by the profiler; `device_us` includes gaps in which the GPU waits for the
 host; `host_us` is the host's time for a call. Measuring needs a CUDA GPU that nothing else uses.
@@ -54,7 +54,7 @@ Row = list[Any]
 
 
 def recurrent_ratios(data: dict[str, Any], model: str = "H200") -> Iterator[tuple[str, float, float]]:
-    """Yield (case, modelled over measured time of the kernels, of the device with the measured launch overhead)."""
+    """Yield (case, modelled over measured time of the kernels, the same ratio for the device with launch overhead)."""
     gpu, launch_us = calibrated(gpu_spec(model)), data["launch_us"]
     for name, steps, batch, inputs, hidden, count, directions, dtype, way, busy, device, _, _ in data["recurrent"]:
         sizes = (MODES[name], steps, steps * batch, inputs, hidden, 0, count, directions, dtype)
@@ -105,13 +105,13 @@ def _kernels(call: Callable[[], object]) -> tuple[int, float]:
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
         call()
         torch.cuda.synchronize()
-    # An optimizer's step has a range of its own among the events of the device.
+    # The device's events include a range for the optimizer's step.
     on_device = [event for event in seen.events() or [] if event.device_type.name == "CUDA" and "#" not in event.name]
     return len(on_device), sum(event.device_time for event in on_device)
 
 
 def _measured(call: Callable[[], object]) -> Row:
-    """Return [busy_us, device_us, host_us, kernels], each the least of three."""
+    """Return [busy_us, device_us, host_us, kernels], each the minimum of three measurements."""
     for _ in range(3):
         call()
     device, host = (min(time_of(call) for _ in range(3)) for time_of in (_device_us, _host_us))

@@ -14,9 +14,8 @@ from torch import nn
 
 Call = Callable[[], object]
 How = Literal["queued", "launched", "waited"]
-"""`queued`: seconds of the device for one call among many that wait in the queue, so that no launch is in it.
-`launched`: seconds of the host for one call, while the device is busy. `waited`: seconds of the host for one call and
-the wait for it."""
+"""`queued`: the device's seconds for a call, when many calls are queued, so launches do not count. `launched`: the
+host's seconds for a call while the device is busy. `waited`: the host's seconds for a call and its wait."""
 MIB = 2**20
 COPY_SIZES = (4 * 2**10, 64 * 2**10, MIB, 16 * MIB, 128 * MIB)
 MATRIX_SIZES = (256, 1024, 4096, 8192)
@@ -101,7 +100,7 @@ def _copy(case: Case) -> Call:
 
 
 def _matmul(case: Case) -> Call:
-    # Products of equal numbers draw less power, so that the clock stays higher than in a program.
+    # Random numbers: products of equal numbers draw less power than real programs, so the clock would stay higher.
     left, right, out = (torch.randn_like(_on(case, case.size, case.size)) for _ in range(3))
     return lambda: torch.mm(left, right, out=out)
 
@@ -195,7 +194,7 @@ class CudaTimer:
         once = self._waited_s(call)
         repeats = max(1, min(100, round(0.02 / once)))
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        # The device counts cycles while the host fills its queue: 2e9 a second at most.
+        # The device sleeps while the host fills the queue; its clock is at most 2 GHz.
         torch.cuda._sleep(round(min(once, 1e-3) * repeats * 2e9) + 1_000_000)
         start.record()
         for _ in range(repeats):
@@ -206,7 +205,7 @@ class CudaTimer:
 
     def _launched_s(self, call: Call) -> float:
         torch.cuda._sleep(10_000_000)
-        # `time.` and not a name of its own: inside `virtual_gpu`, that is the clock of the model.
+        # Looked up in `time` at each call: inside `virtual_gpu`, this is the modelled clock.
         start = time.perf_counter()
         for _ in range(200):
             call()
@@ -234,7 +233,7 @@ def measure(timer: Timer, cases: list[Case]) -> dict[Case, float]:
 
 
 def modelled(model: str, cases: list[Case]) -> dict[Case, float]:
-    """Return the same on the virtual GPU of that model, without values; only copies need some."""
+    """Return the same on the virtual GPU of that model. Only copies are run with values."""
     from gpututor.devices.virtual import virtual_gpu
 
     seconds: dict[Case, float] = {}

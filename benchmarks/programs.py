@@ -17,9 +17,9 @@ from gpututor.hardware.gpus import gpu_spec
 
 DATA = Path(__file__).parent / "data" / "measured_gpu_times.json"
 MODELS = {"H100 PCIe": "H100 PCIe", "T4": "T4", "A100 SXM 40GB": "A100 40", "H100 SXM": "H100"}
-"""The file's names of GPUs, and gpus.toml's."""
+"""Names in gpus.toml by the data file's names of GPUs."""
 _AROUND = 1.0
-"""Launches that measuring itself costs the host, before and after the program."""
+"""Cost of the measurement itself for the host, in launches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Measured:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of the operators that launch something."""
+        """The kinds of the operators that launch kernels."""
         return frozenset(kind_of(operator.name) for operator in self.operators) - {NO_COST}
 
 
@@ -70,7 +70,7 @@ def measured() -> list[Measured]:
 
 
 def modelled_s(program: Measured, gpu: AchievableRates) -> float:
-    """Return the seconds of the model: the host launches, the device follows, both measured by events."""
+    """Return the modelled seconds between two events: the host launches, and the device runs the kernels."""
     launch_s = gpu.spec.launch_s
     host = device = _AROUND * launch_s
     for operator in program.operators:
@@ -89,7 +89,7 @@ def ratios(programs: Iterable[Measured], factors: Mapping[str, float]) -> list[f
 
 
 def within(ratios: Iterable[float], factor: float) -> int:
-    """Return the number of ratios within the factor, either way."""
+    """Return the number of ratios between 1 / `factor` and `factor`."""
     return sum(1 for ratio in ratios if abs(math.log(ratio)) <= math.log(factor))
 
 

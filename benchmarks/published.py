@@ -1,9 +1,9 @@
-"""Modelled figures of well-known kernels, next to published ranges. Prints a table.
+"""Modelled figures of well-known kernels, compared with published ranges. Prints a table.
 
     python benchmarks/published.py
 
-The ranges come from other people's measurements, with other versions and boards. The model is not fitted to them,
-except for the shares of the tensor cores' peak that calibration.toml marks as kept.
+The ranges were measured by others, with other versions and boards. The model is not fitted to them, except for the
+shares of the tensor cores' peak that calibration.toml marks as kept.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Cost of sizing a large model without values, and of values on a small model.
 
-Run it with `python benchmarks/shape_only.py [LAYERS]`. One training step (forward, backward, AdamW) of a Transformer of
-7 billion parameters, on the GPUs and in the precisions below: the seconds and the memory that this machine needed, and
-the time and memory that the step would take on the GPU, all modelled. Then a small model with values and without. Each
-run is a process of its own, so that its peak of memory is its own. Nothing is asserted.
+Run it with `python benchmarks/shape_only.py [LAYERS]`. First, one training step (forward, backward, AdamW) of a
+Transformer with 7 billion parameters, on several GPUs and in several precisions. Prints the seconds and the memory that
+this machine needs, and the modelled time and memory on the GPU. Then a small model with values and without. Each run is
+a process of its own, because peak memory is measured by process. Nothing is asserted.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python benchmarks/side_by_side.py [--model NAME] [--modelled]
 
 Elementwise kernels, matrix products, convolutions, copies, launches, reductions, softmax, attention, an optimizer's
-step. `--modelled` prints what the model says and measures nothing. Without a CUDA GPU, and without that, it says so,
-and its exit code is 2. Nothing is asserted.
+step. `--modelled` prints modelled times only, and measures nothing. Otherwise, without a CUDA GPU, the exit code is 2.
+Nothing is asserted.
 """
 
 from __future__ import annotations

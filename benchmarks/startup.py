@@ -1,8 +1,8 @@
-"""From exec to the first text on the screen, through a pseudo-terminal: the app against a Textual app of one Static.
+"""Time from exec to the first text in a pseudo-terminal: the app, compared with a Textual app of one Static.
 
     python benchmarks/startup.py [RUNS]
 
-Prints medians and their ratio; asserts nothing. Both are started in turn, so that a busy moment hits both.
+Prints medians and their ratio; asserts nothing. Both apps start in turn, so a busy moment affects both.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def first_text_s(program: str, home: Path) -> float:
                     return time.perf_counter() - started
         raise SystemExit(f"nothing to read after {PATIENCE_S:.0f} s")
     finally:
-        # The leader of its own session: whatever it started goes with it.
+        # The process leads a session: this also kills its children.
         os.killpg(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(terminal)

@@ -1,12 +1,11 @@
-"""The figures that gpututor promises, in one table, each as a ratio to something plain that runs in turn with it.
+"""The figures that gpututor promises, in one table, each as a ratio to a simple baseline that runs in turn with it.
 
-    python benchmarks/table.py [FIGURE …]          one or more of FIGURES; default: all, in five minutes
+    python benchmarks/table.py [FIGURE …]          FIGURES to measure; by default all, which takes five minutes
 
-Read the column `ratio` first: `to` says what it is a ratio to, and a busy machine slows both. The goal of a ratio holds
-on any machine. A goal in milliseconds or a second is that of two quiet cores: such a figure on a busy machine says
-little, and its ratio more. All figures are medians, but for the longest step, which is the longest of one session in
-seconds on a core. Each figure has a script of its own with more rows: startup, verbs, grading, app, virtual_gpu and
-throughput. Nothing is asserted.
+Read the column `ratio` first. `to` names the baseline; a busy machine slows both. A goal that is a ratio holds on any
+machine. A goal in milliseconds or per second holds on two quiet cores; on a busy machine, look at the ratio instead.
+All figures are medians, except for the longest step: the most processor seconds of a step in one session. Each figure
+has a script with more rows: startup, verbs, grading, app, virtual_gpu and throughput. Nothing is asserted.
 """
 
 from __future__ import annotations

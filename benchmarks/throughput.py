@@ -3,10 +3,10 @@
     python benchmarks/throughput.py [--gradings N] [--isolation process|bubblewrap] [--workers spare|"fork server"]
                                     [--lessons N ...]
 
-The solutions of the shipped exercises without a limit of time are graded on the virtual GPU, by one judge and by two
-at once; then, by two, those of all. The naive way: a fresh Python for each, which imports torch and the virtual GPU and
-runs the solution once, checks nothing, and is ended.
-Memory is resident memory of a judge and its fork server, after a tenth of the gradings and at the end.
+One judge, then two judges at once, grade the solutions of the shipped exercises without a speed limit on the virtual
+GPU. Then two judges grade the solutions of all exercises. The naive way is a fresh Python for each solution: it imports
+torch and the virtual GPU, runs the solution once, and checks nothing.
+Memory is the resident memory of a judge and its fork server, after a tenth of the gradings and at the end.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def throughput(clients: list[GradingClient], exercises: list[Exercise], gradings
 
 
 def cpu_s(client: GradingClient) -> float:
-    """Return the processor seconds of a judge, its fork server and all their children that ended."""
+    """Return the processor seconds of a judge, its fork server and their finished children."""
     assert client._judge is not None
     judge = client._judge.pid
     ticks = 0
@@ -87,7 +87,7 @@ def cpu_s(client: GradingClient) -> float:
 
 
 def _servers(judge: int) -> list[int]:
-    """Return its processes that stay: bubblewrap's own, and the fork server."""
+    """Return the judge's lasting child processes: bubblewrap's own, and the fork server."""
     pids = []
     for pid in descendants(judge):
         if b"fork_server" in Path(f"/proc/{pid}/cmdline").read_bytes():

@@ -2,11 +2,11 @@
 
     python benchmarks/timing_errors.py [--runs 60] [--noise quiet|hogs|both] [--at-most 1.25] [--log FILE]
 
-Identical code must pass at a ratio of 1.25; code of 1.5 × the work must be too slow; `inconclusive` is counted apart.
-Once on a quiet machine, once next to three CPU hogs that alternate between work and sleep. With `--log`, each finished
-run is a line in a file, and a later call continues from there. All runs use the same workers: only the timing is
-repeated. One timing takes about 10 s on two idle cores and up to 100 s on busy cores: 60 runs of all four kinds take 40
-minutes and more. `quiet` is only as quiet as the machine is.
+At a limit of 1.25, identical code must pass, and code with 1.5 × the work must be too slow. `inconclusive` is counted
+separately. Runs once on a quiet machine, and once with three CPU hogs that alternate between work and sleep. With
+`--log`, each finished run becomes a line of a file, and a later call continues from there. All runs use the same
+workers: only the timing is repeated. A timing takes about 10 s on two idle cores and up to 100 s on busy cores, so 60
+runs of all four kinds take 40 minutes or more. For `quiet`, the machine must be idle.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class KeptWorkers(WorkerPool):
         return self._idle.pop() if self._idle else super().take()
 
     def release(self, worker: Worker) -> None:
-        worker.running().__enter__()  # it may be suspended; let it run until the judge suspends it again
+        worker.running().__enter__()  # resume a suspended worker; the judge suspends it again
         worker.channel.begin(None, 1 << 16)
         WorkerSession(worker.channel).ask({"op": "leave"})
         self._idle.append(worker)
@@ -159,10 +159,10 @@ def run(pool: WorkerPool, exercise: Exercise, kind: str, at_most: float, seed: i
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=60, help="of each kind in each noise")
+    parser.add_argument("--runs", type=int, default=60, help="number of runs of each kind in each noise")
     parser.add_argument("--noise", choices=("quiet", "hogs", "both"), default="both")
     parser.add_argument("--at-most", type=float, default=1.25)
-    parser.add_argument("--log", type=Path, help="keep each run here, and go on from it")
+    parser.add_argument("--log", type=Path, help="file that stores each run; a later call continues from it")
     options = parser.parse_args()
     lines = options.log.read_text().splitlines() if options.log and options.log.exists() else []
     done = [json.loads(line) for line in lines]

@@ -64,7 +64,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    summary(Trace())  # NumPy's own memory and start are not the trace's
+    summary(Trace())  # imports NumPy, whose time and memory must not count
     before, trace = resident_bytes(), Trace(limit=None)
     halves = [add(trace.add, 0, count // 2), add(trace.add, count // 2, count)]
     used = resident_bytes() - before

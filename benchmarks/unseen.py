@@ -16,11 +16,11 @@ from gpututor.hardware.gpus import gpu_spec
 
 ELSEWHERE = DATA.with_name("measured_elsewhere.json")
 MODELS = {"H100 SXM": "H100"}
-"""The file's names of GPUs that have another name in gpus.toml."""
+"""Names in gpus.toml by the data file's names of GPUs, if they differ."""
 
 
 def unseen() -> list[Measured]:
-    """Return every measurement of the second file; `size` is `large`, `small` or `level 2`."""
+    """Return every measurement of the data file; `size` is `large`, `small` or `level 2`."""
     data = json.loads(ELSEWHERE.read_text(encoding="utf-8"))
     known = {(program.size, program.program): program.operators for program in measured()}
     programs = []
@@ -44,7 +44,7 @@ def ratio(program: Measured) -> float:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", action="store_true", help="also each program that is 25 % off or more")
+    parser.add_argument("--programs", action="store_true", help="also each program that is 25 %% off or more")
     listed = parser.parse_args().programs
     groups: dict[tuple[str, str], list[Measured]] = {}
     for program in unseen():

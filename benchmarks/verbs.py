@@ -1,7 +1,7 @@
-"""Times of the plain verbs, as whole processes, against a Python that does nothing.
+"""Times of simple commands as whole processes, compared with a Python that does nothing.
 
-Run it with `python benchmarks/verbs.py [ROUNDS]`. In every round each command runs once, in turn, so that a machine
-that slows down slows all of them; the medians and their ratios are printed. Nothing is asserted.
+Run it with `python benchmarks/verbs.py [ROUNDS]`. In every round each command runs once, in turn, so a slow moment
+affects all of them. Prints the medians and their ratios. Nothing is asserted.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Cost of the virtual GPU: an operator against `FakeTensorMode`, training against the CPU, compiled code against eager.
 
-Run it with `python benchmarks/virtual_gpu.py [ROUNDS]`. One thread; in every round each thing runs in turn, so that a
-machine that slows down slows all of them; medians and their ratios are printed. The virtual GPU checks devices, counts
-memory, runs its clock, looks for races and writes its trace, with the line of this file for each event, as it does for
-a graded exercise. Nothing is asserted.
+Run it with `python benchmarks/virtual_gpu.py [ROUNDS]`. Uses one thread. In every round each contender runs in turn, so
+a slow moment affects all of them. Prints the medians and their ratios. The virtual GPU does all that it does for a
+graded exercise: it checks devices, counts memory, runs its clock, looks for races, and records each event with its
+line. Nothing is asserted.
 """
 
 from __future__ import annotations

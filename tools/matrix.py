@@ -4,9 +4,9 @@
     python tools/matrix.py --run --python 3.11 --torch 2.13   run the quick tests in one environment
     python tools/matrix.py --run --tests tests/hardware       run some tests in every environment
 
-Each combination gets an environment in `--folder`, which later runs use again. A Python that is not on the path can be
-one of pyenv's. PyTorch is its build for the CPU: on Linux, `--cuda` is needed for a version that pip can only get with
-CUDA's libraries. Options after `--` are for pip, such as an index.
+Each combination gets an environment in `--folder`, which later runs reuse. Python comes from the path or from pyenv.
+PyTorch is the build for the CPU; on Linux, some versions exist only with CUDA's libraries, and need `--cuda`. Options
+after `--` go to pip, such as an index.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 TORCHES = ("2.9", "2.10", "2.11", "2.12", "2.13", "2.14")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 INSTALLATION_MIN, QUICK_TESTS_MIN = 2, 12
-"""Minutes on two cores for one environment, and for the quick tests in it."""
+"""Minutes on two cores to install one environment, and to run the quick tests in it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Row:
 
 
 def find_python(version: str) -> str | None:
-    """Return the path of that Python: on the path, or pyenv's newest."""
+    """Return the executable of that Python, from the path or pyenv's newest; None without one."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     pyenvs = sorted(root.glob(f"versions/{version}.*/bin/python"), key=lambda path: path.stat().st_mtime)
     for candidate in (shutil.which(f"python{version}"), *map(str, reversed(pyenvs))):
@@ -62,13 +62,13 @@ def find_python(version: str) -> str | None:
 
 
 def _prints_version(python: str, version: str) -> bool:
-    """Check that it starts: a shim of pyenv can lead nowhere."""
+    """Return True if it starts as that version: a shim of pyenv may point to a missing Python."""
     code = "import sys, venv; print('.'.join(map(str, sys.version_info[:2])))"
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.strip() == version
 
 
 def choose_build(report: str, *, cuda: bool, on_linux: bool) -> tuple[str, str]:
-    """Return version and reason from pip's report: a version that may be installed, or why there is none."""
+    """Return (version, "") from pip's report, or ("", reason) if the version must not be installed."""
     (chosen,) = json.loads(report)["install"]
     version = chosen["metadata"]["version"]
     is_for_cpu = "+cpu" in unquote(chosen["download_info"]["url"]) or not on_linux
@@ -76,7 +76,7 @@ def choose_build(report: str, *, cuda: bool, on_linux: bool) -> tuple[str, str]:
 
 
 def counts_in(junit: Path) -> tuple[int, int, int, list[str]]:
-    """Return how many tests passed, failed and were skipped, and the names of the failed."""
+    """Return the numbers of passed, failed and skipped tests, and the names of failed tests."""
     passed = skipped = 0
     failed = []
     for case in ElementTree.parse(junit).iter("testcase"):

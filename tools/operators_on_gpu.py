@@ -3,8 +3,8 @@
     python tools/operators_on_gpu.py --write     # on a real GPU: replaces the stored facts
     python tools/operators_on_gpu.py             # prints how a virtual GPU differs from them
 
-`tests/devices/virtual/operators/test_like_a_real_gpu.py` compares a virtual GPU with the stored facts. What differs for
-a reason is listed in `tests/devices/virtual/data/operator_differences.toml`.
+`tests/devices/virtual/operators/test_like_a_real_gpu.py` compares a virtual GPU with the stored facts. Intended
+differences are listed in `tests/devices/virtual/data/operator_differences.toml`.
 """
 
 from __future__ import annotations

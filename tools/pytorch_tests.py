@@ -5,10 +5,10 @@
     python tools/pytorch_tests.py run FOLDER [SUITE …] [--minutes M] [--only WORDS] [--on-cpu]
     python tools/pytorch_tests.py samples float16 bfloat16 complex64 int64 [--each N] [--minutes M]
 
-`unpack` writes only the `test` folder of the archive. `run` prints a line for each suite of `pytorch_tests.toml` and
-the reasons of its failures, as that file sorts them. `--json FILE` writes every result after each slice; with the same
-file, a later run continues. Tests run in slices, each in a process of its own: a test that hangs or ends its process
-costs only itself. A suite that runs out of its minutes says how many tests it left out. `samples` compares each
+`unpack` writes only the `test` folder of the archive. `run` prints a line for each suite of `pytorch_tests.toml`, with
+its failures by the reasons in that file. `--json FILE` writes every result after each slice; with the same file, a
+later run continues. Tests run in slices, each in a process of its own, so a test that hangs or ends its process does
+not affect other slices. A suite that runs out of time reports the number of tests left. `samples` compares each
 operator's first samples with the CPU, forward and backward.
 """
 
@@ -39,7 +39,7 @@ SLICE = 300
 """Tests in a process."""
 _RESULTS, _SECONDS, _DEADLINE = "PYTORCH_TESTS_RESULTS", "PYTORCH_TESTS_SECONDS", "PYTORCH_TESTS_DEADLINE"
 _PATIENCE = 10
-"""Seconds of real time for each second of processor time that a test may take, as other programs run too."""
+"""Real seconds allowed for each second of a test's processor time, because other programs run too."""
 _ERROR = re.compile(r"^E +(\S.*)$", re.MULTILINE)
 
 
@@ -71,10 +71,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Reason:
-    """A row of the table: why tests fail that match it."""
+    """A row of the table: the reason of the failures that match it."""
 
     kind: str
-    """`internal` to CUDA, `drift` of PyTorch's versions, `unsupported` by name, or out of time: `timeout`."""
+    """`internal`, `drift`, `unsupported` or `timeout`; pytorch_tests.toml explains them."""
     why: str
     tests: str = ""
     message: str = ""
@@ -97,7 +97,7 @@ def reasons() -> list[Reason]:
 
 
 def kind_of(result: Result, table: Sequence[Reason]) -> str:
-    """Return the kind of a failure: that of the first reason that explains it, else `wrong`."""
+    """Return the kind of the first reason that explains a failure; `wrong` without a reason."""
     return next((reason.kind for reason in table if reason.explains(result)), "wrong")
 
 
@@ -122,7 +122,7 @@ def pytest_collection() -> None:
 
 
 def _add_names_of_2_6() -> None:
-    """Add names that PyTorch 2.6's tests import, and that later helpers have elsewhere or under another name."""
+    """Add names that PyTorch 2.6's tests import, and that later versions have moved or renamed."""
     import torch
     from torch.testing._internal import common_cuda, common_device_type, common_mkldnn, common_nn
     from torch.testing._internal import common_methods_invocations as invocations
@@ -141,7 +141,7 @@ def _add_names_of_2_6() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None, object, object]:
-    """Fail a test that takes more processor time than its suite allows; a busy machine does not matter."""
+    """Fail a test that takes more processor time than its suite allows; other programs do not count."""
     if _SECONDS not in os.environ:
         return (yield)
     seconds = float(os.environ[_SECONDS])
@@ -255,13 +255,13 @@ class Runner:
 
 
 def _last(done: subprocess.CompletedProcess[str]) -> str:
-    """Return what a process that ended too early said at last."""
+    """Return the end of the output of a process that ended too early."""
     text = done.stdout + done.stderr
     return "Timeout" if "+++ Timeout +++" in text or "Timeout (>" in text else text[-300:]
 
 
 def line_of(name: str, results: Sequence[Result], left: int, table: Sequence[Reason]) -> str:
-    """Return a suite's line: passed, failed by kind, skipped, and the share that passed of what counts."""
+    """Return a suite's line: passed, failed by kind, skipped, and the share of passed tests among those that count."""
     outcomes = Counter(result.outcome for result in results)
     kinds = Counter(kind_of(result, table) for result in results if result.outcome == "failed")
     counted = outcomes["passed"] + outcomes["failed"] - kinds["internal"] - kinds["drift"]
@@ -311,7 +311,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _results_before(rows: Sequence[dict[str, Any]], tests: Collection[str], *, again: bool) -> list[Result]:
-    """Return an earlier run's results of these tests, without its failures if they shall run again."""
+    """Return an earlier run's results of these tests, without failures if `again` is True."""
     results = [Result(*(row[part.name] for part in fields(Result))) for row in rows]
     return [result for result in results if result.test in tests and not (again and result.outcome == "failed")]
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 VARIABLE = "GPUTUTOR_TRACE"
 """The environment variable that holds a `TraceRequest` as JSON, for children."""
 LIMIT = 10_000_000
-"""Events to store, 80 bytes each. Later events are only counted."""
+"""Maximum number of stored events, 80 bytes each. Later events are only counted."""
 _COMMUNICATOR = "gpututor.devices.virtual.distributed.communicator"
-"""The module that talks to other ranks. Never imported here: a program without ranks does not need it."""
+"""The module that talks to other ranks. Not imported here: a program without ranks does not need it."""
 FIRST = "program.json"
 """The report of the program's own process."""
 
@@ -61,7 +61,7 @@ def requested() -> Report | None:
     if not text:
         return None
     request = TraceRequest.from_json(text)
-    # A fork server may outlive the folder. Its children each have their own process id.
+    # A fork server may outlive the folder. Each of its children has its own process id.
     return Report(request, f"{os.getpid()}.json") if os.path.isdir(request.folder) else None
 
 
@@ -78,7 +78,7 @@ class Report:
         self._device: dict[str, Any] = {}
 
     def begin(self, kind: str, name: str, machine: VirtualMachine | None) -> None:
-        """Note the device; from now on this process writes its report when it ends."""
+        """Store the device, and write the report when this process ends."""
         self._machine = machine
         gpus = () if machine is None else machine.gpus
         self._device = {
@@ -88,12 +88,12 @@ class Report:
             "memory_bytes": gpus[0].memory.total if gpus else None,
         }
         atexit.register(self.end)
-        # Forked children, such as workers of a DataLoader, write no report.
+        # A forked child, such as a DataLoader worker, writes no report. The report says that there was a child.
         os.register_at_fork(after_in_parent=partial(setattr, self, "_has_forked", True))
         self._began_s = time.perf_counter()
 
     def failed(self, error: BaseException) -> None:
-        """Remember the error that the user sees, in one line."""
+        """Store the first line of the error that the user sees."""
         with contextlib.suppress(Exception):  # formatting the message may run the program's code
             self._error = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
 
@@ -112,7 +112,7 @@ class Report:
             write(self._path, report)
 
     def _report(self) -> dict[str, Any]:
-        """Return the device, the times, the summary, and the summary in words."""
+        """Return the device, the times, and the summary as data and as text."""
         import torch
 
         from gpututor.trace.export import ENDING, idle_in
@@ -154,7 +154,7 @@ class Report:
 
 
 def write(path: str, report: dict[str, Any]) -> None:
-    """Write a report, whole or not at all."""
+    """Write a report atomically."""
     part = Path(path + ".part")
     part.write_text(json.dumps(report), encoding="utf-8")
     part.replace(path)

@@ -1,4 +1,4 @@
-"""Programs: run one in this process as `python FILE` or `python -m MODULE` runs it. Imports no torch."""
+"""Programs that run in this process as with `python FILE` or `python -m MODULE`. Imports no torch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Program:
 
     @property
     def words(self) -> str:
-        """Return its short name: `train.py`, `-m package.train`."""
+        """Return a short name, such as `train.py` or `-m package.train`."""
         return f"-m {self.name}" if self.is_module else os.path.basename(os.path.abspath(self.name))
 
 
@@ -59,7 +59,7 @@ def check(program: Program) -> None:
     first = program.name.split(".")[0]
     try:
         known = bool(first) and (first in sys.builtin_module_names or _spec_here(first) is not None)
-    except ValueError:  # a module that is loaded and has no spec
+    except ValueError:  # a loaded module without a spec
         known = True
     if not known:
         hint = "Leave out -m to run a file." if os.path.exists(program.name) else "-m takes names like package.train."
@@ -67,7 +67,7 @@ def check(program: Program) -> None:
 
 
 def _spec_here(name: str) -> ModuleSpec | None:
-    """Return the spec of a module, which may be in the current folder."""
+    """Return the spec of a module, looking in the current folder first."""
     sys.path.insert(0, os.getcwd())
     try:
         return importlib.util.find_spec(name)
@@ -76,7 +76,7 @@ def _spec_here(name: str) -> ModuleSpec | None:
 
 
 def _no_script(name: str, arguments: tuple[str, ...]) -> tuple[str, str]:
-    """Return title and advice for a script that is not a file; it is often a command."""
+    """Return title and advice for a name that is not a file; often it is a command."""
     if re.fullmatch(r"python[\d.]*", name):
         rest = " ".join(arguments) or "SCRIPT"
         return f"{name} is a command, but a Python file is needed.", f"Leave it out: {rest}"
@@ -119,7 +119,7 @@ def _look_first_in(folder: str) -> None:
     if sys.flags.safe_path:
         sys.path.insert(0, folder)
     else:
-        sys.path[0] = folder  # replaces the folder that Python took from our own command line
+        sys.path[0] = folder  # replaces the folder of gpututor's own command line
 
 
 def _is_zip(path: str) -> bool:
@@ -136,8 +136,8 @@ def run_on(
 ) -> None:
     """Run the program inside `machine`; leave `machine` when Python exits, after all threads and exit handlers.
 
-    Calls `began` inside `machine`, before the program starts. Passes an uncaught error to `failed`, prints it as Python
-    does, but without gpututor's frames, and raises `SystemExit` with Python's exit code (130 for Ctrl-C).
+    Calls `began` inside `machine`, before the program starts. Passes an uncaught error to `failed`, and prints it as
+    Python does, but without gpututor's frames. Then raises `SystemExit` with Python's exit code (130 for Ctrl-C).
     """
     stack = ExitStack()
     atexit.register(stack.close)
@@ -153,9 +153,9 @@ def run_on(
 
 
 def show(error: BaseException) -> None:
-    """Show an uncaught error by the program's own `sys.excepthook`, without the frames of gpututor."""
+    """Show an uncaught error with the program's own `sys.excepthook`, without gpututor's frames."""
     for each in _with_causes(error):
-        each.__traceback__ = _theirs(each.__traceback__)
+        each.__traceback__ = _program_frames(each.__traceback__)
     sys.excepthook(type(error), error, error.__traceback__)
 
 
@@ -173,7 +173,7 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
         yield cause
 
 
-def _theirs(traceback: TracebackType | None) -> TracebackType | None:
+def _program_frames(traceback: TracebackType | None) -> TracebackType | None:
     frames: list[TracebackType] = []
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
@@ -187,7 +187,7 @@ def _theirs(traceback: TracebackType | None) -> TracebackType | None:
 
 @dataclass(frozen=True)
 class Learners:
-    """Decides which files are the learner's: those in `below` that are not installed, and all in `inside`.
+    """Rule for the learner's files: files in `below` that are not installed, and all files in `inside`.
 
     Folders end in a separator. Relative names of files are relative to `here`.
     """
@@ -202,14 +202,14 @@ class Learners:
         path = os.path.normpath(os.path.join(self.here, file))
         if path.startswith(tuple(self.inside)):
             return True
-        return path.startswith(tuple(self.below)) and not is_installed(path) and not _NOT_THEIRS.search(path)
+        return path.startswith(tuple(self.below)) and not is_installed(path) and not _INSTALLED.search(path)
 
 
-_NOT_THEIRS = re.compile(r"[/\\](site|dist)-packages[/\\]")
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 
 
 def learners_of(program: Program) -> Learners:
-    """Return the rule for a program: files below its folder or the current folder, and a -m module's own package."""
+    """Return the rule for a program: files below its folder or the current folder, and the package of a -m module."""
     below, inside = [os.getcwd()], []
     if program.is_module:
         inside = _package_folders(program.name.split(".")[0])

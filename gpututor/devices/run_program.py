@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeviceRequest:
-    """The device of a command line, validated as far as possible without torch."""
+    """The device options of a command line, validated as far as possible without torch."""
 
     device: str
     """`auto`, `virtual`, `cpu`, `cuda`, `cuda:N`, `mps` or `xpu`."""
     gpu: GpuSpec
-    """Model of the virtual GPU; `gpus` and `memory_bytes` are about the virtual GPU too."""
+    """Model of the virtual GPU; `gpus` and `memory_bytes` also belong to the virtual GPU."""
     gpus: int = 1
     memory_bytes: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Task:
     chrome: bool
     """True if a timeline is written too."""
     folder: str
-    """Folder of the reports. A program that was not started leaves `{"refused": [title, advice]}` there."""
+    """Folder of the reports. If the program cannot be started, it gets `{"refused": [title, advice]}`."""
 
 
 def run(words: list[str]) -> None:
@@ -173,13 +173,13 @@ def trace(task: Task) -> None:
         process_report.write(os.path.join(task.folder, process_report.FIRST), {"refused": [error.title, error.advice]})
         sys.exit(error.exit_code)
     except SystemExit:
-        if received:  # C code may have replaced the exception of the signal's handler with another exception
+        if received:  # C code may have replaced the signal handler's exception
             sys.exit(128 + received[0])
         raise
 
 
 def _end_on_sigterm(received: list[int]) -> None:
-    """End the program on SIGTERM as `sys.exit` does, and note the signal; a forked child just ends."""
+    """End the program on SIGTERM as `sys.exit` does, and store the signal; a forked child ends at once."""
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         return
     report_ignored = sys.unraisablehook
@@ -189,7 +189,7 @@ def _end_on_sigterm(received: list[int]) -> None:
         raise SystemExit(128 + number)
 
     def retry(ignored: Any) -> None:
-        """Send the signal again: Python drops exceptions of finalizers and of weak references' callbacks."""
+        """Send the signal again: Python ignores exceptions in finalizers and callbacks of weak references."""
         number = {SystemExit: signal.SIGTERM, KeyboardInterrupt: signal.SIGINT}.get(ignored.exc_type)
         if number is not None and signal.getsignal(number) in (end, signal.default_int_handler):
             threading.Timer(0.01, signal.raise_signal, (number,)).start()

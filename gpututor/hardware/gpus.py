@@ -44,13 +44,13 @@ class GpuSpec(NamedTuple):  # made in a third of a dataclass's 2 ms
     float32_lanes_per_multiprocessor: int
     load_units_per_multiprocessor: int
     float64_flops: float
-    """Peak rates a second, dense, with float32 accumulation."""
+    """Peak operations per second, as for all rates below: dense, with float32 accumulation."""
     float64_tensor_flops: float
-    """On tensor cores, for matrix products; 0 where they have no float64."""
+    """Rate on tensor cores; 0 if they do not support float64."""
     float32_flops: float
-    """Without tensor cores."""
+    """Rate without tensor cores."""
     tf32_flops: float
-    """On tensor cores, as the rates below; 0 where there are none for the type."""
+    """Rate on tensor cores, as the four rates below; 0 if they do not support the type."""
     float16_flops: float
     bfloat16_flops: float
     float8_flops: float
@@ -59,24 +59,24 @@ class GpuSpec(NamedTuple):  # made in a third of a dataclass's 2 ms
     """A name such as `HBM3` or `GDDR6 ECC`."""
     board_watts: int
     launch_s: float
-    """Seconds of host time for one operator, Python included, on a usual host of such a GPU."""
+    """Host seconds for an operator, including Python, on a typical host of this GPU."""
     pcie_generation: int
     pcie_lanes: int
     pinned_bytes_per_s: float
-    """Usual bandwidth in one direction, from or to pinned host memory."""
+    """Typical bandwidth in one direction, from or to pinned host memory."""
     pageable_bytes_per_s: float
     copy_latency_s: float
     copy_engines: int
     peer_link: str
-    """The link between GPUs of one box: `PCIe`, or NVLink and its generation."""
+    """The link between the GPUs of one machine: `PCIe`, or NVLink and its generation."""
     peer_bytes_per_s: float
-    """Bandwidth in one direction between two GPUs of one box."""
+    """Bandwidth in one direction between two GPUs of one machine."""
     rate_source: str
     """Source of the rates, the power and the links."""
 
     @property
     def bytes_per_s(self) -> float:
-        """Peak bandwidth of the memory, which moves two words a cycle."""
+        """Peak bandwidth of the memory, which transfers two words per cycle."""
         return 2 * self.memory_clock_khz * 1e3 * self.memory_bus_bits / 8
 
 
@@ -136,12 +136,12 @@ def gpu_specs() -> dict[str, GpuSpec]:
 
 @cache
 def gpu_names() -> tuple[str, ...]:
-    """Return the names of all GPUs, in the file's order: its headings, as parsing the whole file takes 3 ms."""
+    """Return the names of all GPUs in the file's order, from its headings: parsing the whole file takes 3 ms."""
     return tuple(_HEADING.findall((_HERE / "gpus.toml").read_text(encoding="utf-8")))
 
 
 def normalized(name: str) -> str:
-    """Return a name without differences in spelling: `NVIDIA A100-SXM4-80GB` and `a100 sxm4 80` give the same."""
+    """Normalize the spelling of a name: `NVIDIA A100-SXM4-80GB` and `a100 sxm4 80` give the same result."""
     return _MAKERS.sub("", re.sub(r"[^a-z0-9]", "", name.casefold())).removesuffix("gb")
 
 

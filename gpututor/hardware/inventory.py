@@ -21,7 +21,7 @@ from gpututor.processes import kill_tree, python_module
 from gpututor.text import escape_control_chars
 
 PROBE_TIMEOUT_S = 60.0
-"""A first import of torch from a cold or distant disk takes up to half a minute."""
+"""The first import of torch from a slow or network disk takes up to half a minute."""
 
 PROBE = python_module("gpututor.devices.probe")
 
@@ -40,7 +40,7 @@ class Device:
     description: str
     """The vendor's name."""
     memory_bytes: int | None = None
-    """Bytes of memory; None if PyTorch does not report them."""
+    """Memory size in bytes; None if PyTorch does not report it."""
     uuid: str = ""
     """An id that does not depend on the device's number; empty if PyTorch does not report it."""
 
@@ -76,7 +76,7 @@ def load_inventory(refresh: bool = False) -> Inventory:
         return cached
     inventory = _probe(installed)
     if not inventory.error:
-        # Again: probing a GPU can create its files in /dev.
+        # Read again, because probing a GPU can create its files in /dev.
         entry = {"circumstances": _circumstances(installed), "inventory": asdict(inventory)}
         with contextlib.suppress(OSError):  # it is only a cache
             write_atomically(paths.devices_cache_file(), json.dumps(entry, indent=1) + "\n")
@@ -100,14 +100,14 @@ def torch_version() -> str:
 
 
 def _circumstances(installed: str) -> dict[str, Any]:
-    """Return the facts on which the cached inventory depends."""
+    """Return the facts that invalidate the cached inventory when they change."""
     drivers = [str(path) for folder, pattern in _DRIVER_FILES for path in sorted(Path(folder).glob(pattern))]
     variables = {name: os.environ.get(name) for name in _VARIABLES}
     return {"python": sys.executable, "torch": installed, "drivers": drivers, **variables}
 
 
 def _cached(circumstances: dict[str, Any]) -> Inventory | None:
-    """Return the inventory in the cache; None if it is unreadable or for other circumstances."""
+    """Return the cached inventory; None if it is unreadable or if the facts have changed."""
     try:
         entry = json.loads(paths.devices_cache_file().read_text(encoding="utf-8"))
         if entry["circumstances"] != circumstances:
@@ -146,11 +146,11 @@ def _probe(installed: str) -> Inventory:
             reason = f"PyTorch did not list its devices within {PROBE_TIMEOUT_S:g} s; a driver may hang."
             return Inventory(installed, (), _now(), f"{reason} Try `python -c 'import torch'`.")
     try:
-        # The last line alone: drivers print on stdout too.
+        # Only the last line: drivers may print to stdout before it.
         return _inventory(json.loads(output.decode().strip().rpartition("\n")[2]), _now())
     except (ValueError, KeyError, TypeError):
-        said = errors.decode("utf-8", "replace").strip().rpartition("\n")[2] or f"it ended with {child.returncode}"
-        return Inventory(installed, (), _now(), f"PyTorch could not list its devices: {said}")
+        last_line = errors.decode("utf-8", "replace").strip().rpartition("\n")[2] or f"it ended with {child.returncode}"
+        return Inventory(installed, (), _now(), f"PyTorch could not list its devices: {last_line}")
 
 
 def _now() -> str:

@@ -61,7 +61,7 @@ class NvidiaDriver:
 
 
 def installed_driver() -> NvidiaDriver | None:
-    """Return the driver with its GPUs; None without a driver that answers."""
+    """Return the driver with its GPUs; None without a working driver."""
     cuda = ctypes.c_int()
     with _nvml() as library:
         if library is None or library.nvmlSystemGetCudaDriverVersion_v2(ctypes.byref(cuda)) != _SUCCESS:
@@ -81,7 +81,7 @@ def has_nvidia_gpu() -> bool:
 
 
 def memory_of(pids: Collection[int]) -> int | None:
-    """Return the bytes that these processes hold on all GPUs; None if unknown, as in another process namespace."""
+    """Return the bytes that these processes hold on all GPUs; None if unknown, such as in another PID namespace."""
     memory: list[int] = []
     with _nvml() as library:
         for device in _devices(library):
@@ -107,7 +107,7 @@ def _nvml() -> Iterator[Any]:
 
 
 def _devices(library: Any) -> Iterator[ctypes.c_void_p]:
-    """Yield the handle of each GPU that answers; none without a library."""
+    """Yield the handle of each working GPU; nothing if `library` is None."""
     count = ctypes.c_uint()
     if library is None or library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != _SUCCESS:
         return

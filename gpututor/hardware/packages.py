@@ -40,7 +40,7 @@ def install_command(name: str) -> str:
 
 
 def require_package(name: str) -> None:
-    """Raise `NotGradableHere` if the package `name` is missing, or has another version."""
+    """Raise `NotGradableHere` if the package `name` is missing or has an unsupported version."""
     package = PACKAGES[name]
     advice = f"Run `{install_command(name)}`, then grade again."
     if importlib.util.find_spec(name) is None:

@@ -23,11 +23,11 @@ class Scenario:
     """The machine of a run. Each field is a key of `[[scenario]]` in exercise.toml."""
 
     name: str = key("line", most=40)
-    """Shown to the learner: "one GPU", "no GPU"."""
+    """Name shown to the learner, such as "one GPU" or "no GPU"."""
     gpus: int = key("whole", 1, least=0, most=8)
     """The number of devices."""
     backends: tuple[str, ...] = key("choices", ("cuda",), choices=ACCELERATORS)
-    """Backends that report themselves available; of these only cuda can compute on the virtual GPU."""
+    """Backends that report themselves available. Only cuda can compute on the virtual GPU."""
     gpu: str = key("line", "T4", most=40)
     """The virtual GPU's model; empty on a real device."""
     memory_mib: int | None = key("whole", None, least=1, most=1024 * 1024)

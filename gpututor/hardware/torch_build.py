@@ -69,9 +69,9 @@ def build_in(text: str) -> TorchBuild:
 def find_misfit(
     build: TorchBuild, torch_version: str, driver: NvidiaDriver | None, has_gpu: bool, sees_gpu: bool
 ) -> Misfit | None:
-    """Return why PyTorch cannot use the NVIDIA GPUs; None if it can, or if there are none.
+    """Return the reason why PyTorch cannot use the NVIDIA GPUs; None if it can, or if there are none.
 
-    `has_gpu`: a GPU is on the bus; `sees_gpu`: torch reports a CUDA device.
+    `has_gpu` is True if a GPU is on the PCI bus; `sees_gpu` is True if torch reports a CUDA device.
     """
     if driver is None:
         return _no_driver(build) if has_gpu and not sees_gpu else None

@@ -1,7 +1,7 @@
 """Advice on the changes that save the most time, based on a trace.
 
 A gain is an upper bound from the trace alone: time in which the device was idle and the host only waited, or the other
-way round. A replacement that costs time itself gains less.
+way round. The real gain is smaller if the new code takes time too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WORTH_IT = 0.05
 def collect_advice(
     rows: TraceArrays, hazards: Iterable[HazardGroup], rates: Mapping[str, Rates], most: int | None = 3
 ) -> tuple[Advice, ...]:
-    """Return the `most` important pieces of advice: errors first, then by gain."""
+    """Return at most `most` pieces of advice: errors first, then by gain."""
     errors = [
         make_advice(rows, "hazard", f"{hazard.sentence}{_times(hazard.count)}.", hazard.place, 0, hazard.what_to_do)
         for hazard in sorted(hazards, key=lambda hazard: -hazard.count)
@@ -37,8 +37,8 @@ def collect_advice(
     chosen: list[Advice] = []
     taken: set[Place] = set()
     for advice in sorted(slow, key=lambda advice: (-advice.gain, advice.rule, str(advice.place))):
-        # Two rules that see the same line see the same lost time, with two exceptions: launches belong to no single
-        # line, and a graph break costs a call of compiled code, however long the host waits at its line.
+        # Two rules about a line are about the same lost time, so only the first counts. There are two exceptions:
+        # launches belong to no single line, and a graph break costs a call of compiled code besides any wait.
         if advice.rule in ("launches", "graph breaks"):
             chosen.append(advice)
         elif advice.place not in taken:

@@ -14,11 +14,11 @@ from gpututor.trace.events import COMPILES, Kind
 from gpututor.trace.formatting import duration, share, size
 
 _WORTH_NAMING = 0.05
-"""Share of the largest loss of a line: lines that lose less are not named."""
+"""Share of the largest loss of any line, below which a line is not named."""
 REPEATED = 3
-"""Events at a line from which it is assumed to be in a loop."""
+"""Events at a line from which the line is assumed to be in a loop."""
 LEAST_WON = 0.05
-"""Share of the program's time below which work on the CPU is not worth a change."""
+"""Share of the program's time that moving work from the CPU must gain at least."""
 SMALL_COPY = 64 << 10
 """Bytes below which a copy is mostly latency, on PCIe and on NVLink."""
 MANY_COPIES = 8
@@ -46,7 +46,7 @@ _WAIT_WORDS = {
 }
 _SHAPING = "index index_put index_put_ masked_select nonzero repeat_interleave _unique2 unique_consecutive unique_dim"
 _SHAPED_BY_DATA = frozenset(f"aten::{name}" for name in (*_SHAPING.split(), "bincount"))
-"""Operators whose values decide the size of the result: the host waits for that size."""
+"""Operators whose inputs' values determine the size of the result, for which the host waits."""
 _SHAPE_WORDS = (
     "waits for the number of elements",
     "Keep the shape: use `torch.where` with three arguments, or multiply by the mask. Or compute the indices once, and"
@@ -76,7 +76,7 @@ class Advice:
     sentence: str
     place: Place
     gain: int
-    """Nanoseconds lost, about: the most that a change can gain; 0 for an error."""
+    """Approximate nanoseconds lost, the most that a change can gain; 0 for an error."""
     share: float
     """`gain` divided by the span, 0 to 1."""
     what_to_do: str
@@ -95,7 +95,7 @@ def make_advice(
     rows: TraceArrays, rule: str, sentence: str, place: Place, gain: int, what_to_do: str, others: Sequence[Place] = ()
 ) -> Advice:
     gain = min(gain, rows.span)
-    # A real program compiles once and runs for much longer: compilation does not count in the share.
+    # Compilation does not count in the share: a real program compiles once and runs for much longer.
     compiles = [number for number, name in enumerate(rows.names) if name.startswith(COMPILES)]
     span = rows.span - int(rows.duration[rows.of(Kind.RANGE) & np.isin(rows.name, compiles)].sum())
     share = min(gain / span, 1.0) if span > 0 else 0.0
@@ -123,7 +123,7 @@ def advice_by_remedy(
     """Yield one piece of advice for all lines with the same remedy: the line that loses most, then the others.
 
     A line has at least `least` rows of `mask`. `describe` returns its sentence and the remedy, `gain_of` the loss of
-    some rows. The gain of several lines is that of all their rows together, as they may lose the same time.
+    some rows. The gain of several lines is computed from all their rows together, because they may lose the same time.
     """
     remedies: defaultdict[str, list[_Loss]] = defaultdict(list)
     for place, group in _by_line(rows, mask, least):
@@ -156,8 +156,8 @@ Rule = Callable[[TraceArrays, str, Rates | None], Iterator[Advice]]
 def waits_in_loops(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """Find lines at which the host waits again and again.
 
-    Without them, host and device would work at the same time. The gain is the time of the waits and of the host before
-    them, as far as the device was idle between the first and the last wait.
+    Without the waits, host and device would work at the same time. The gain is the time of the waits and of the host's
+    work before them, but at most the device's idle time between the first and the last wait.
     """
     waits = rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed
     busy = merged(rows.intervals(rows.work(device)))
@@ -214,8 +214,8 @@ def launch_bound(rows: TraceArrays, device: str, rates: Rates | None) -> Iterato
     place = rows.place_of(int(places[np.argmax(np.bincount(index, weights=gap[picked]))]))
     mean = int(rows.duration[work[picked]].mean())
     sentence = (
-        f"{device} waits for the host to launch {picked.size:,} of {int(ours.sum()):,} kernels, which take"
-        f" {duration(mean)} each; most of that at {place}."
+        f"{device} waits for the host to launch {picked.size:,} of {int(ours.sum()):,} kernels, mostly at {place}."
+        f" These kernels take {duration(mean)} on average."
     )
     names = [rows.names[number] for number in np.unique(rows.name[work[picked]])]
     optimizers = "fused optimizers" if any("_foreach_" in name for name in names) else "`foreach` and fused optimizers"
@@ -223,7 +223,7 @@ def launch_bound(rows: TraceArrays, device: str, rates: Rates | None) -> Iterato
     waits_inside = rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed
     waits_inside &= (rows.start >= gaps.start[0]) & (rows.end <= gaps.end[-1])
     has_loop = any(group.size >= REPEATED for _, group in rows.groups(waits_inside, rows.place))
-    # A graph cannot contain a wait.
+    # A CUDA graph cannot contain a wait.
     last = "and do not wait for it in the loop" if has_loop else "or replay the step as a CUDA graph"
     what_to_do = f"Give each kernel more to do: larger batches, {operators}, {last}."
     yield make_advice(rows, "launches", sentence, place, max(lost, 0), what_to_do)
@@ -236,7 +236,7 @@ def float32_products(rows: TraceArrays, device: str, rates: Rates | None) -> Ite
     products = rows.on(device) & rows.of(Kind.KERNEL) & named(rows, MULTIPLIES) & (rows.flops > 0)
     products &= rows.duration > 0
     rate = np.where(products, rows.flops / np.maximum(rows.duration, 1) * 1e9, 0.0)
-    # Slower products wait for memory, faster products use tensor cores already.
+    # Slower products wait for memory; faster products already use tensor cores.
     products &= (rate > 0.3 * rates.float32) & (rate < 1.1 * rates.float32)
 
     def gain_of(group: Numbers) -> int:
@@ -288,7 +288,7 @@ def blocking_copies(rows: TraceArrays, device: str, rates: Rates | None) -> Iter
 
 
 def copies_without_overlap(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Find asynchronous copies without concurrent kernels: on the same stream, copies and kernels take turns."""
+    """Find asynchronous copies without concurrent kernels, such as copies on the kernels' own stream."""
     copies = copies_to(rows, device) & rows.asynchronous & (rows.partner < 0)
     return _hidden_by_kernels(
         rows,
@@ -323,7 +323,7 @@ def _hidden_by_kernels(
 
 
 def made_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Find lines that create a tensor on the CPU only to copy it: both costs are avoidable."""
+    """Find lines that create a tensor on the CPU only to copy it: both costs can be avoided."""
     copies = copies_to(rows, device) & (rows.partner < 0) & rows.timed
     copies &= _made_on_the_line(rows, copies)
     computing = rows.on_host() & rows.timed

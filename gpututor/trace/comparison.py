@@ -27,13 +27,13 @@ _ROWS = (
     ("peak of memory", "peak_bytes", "bytes"),
     ("hazards", "hazards", "hazard"),
 )
-"""Name, key of `Amounts`, and the unit or what is counted."""
+"""(name, key of `Amounts`, unit or counted noun) of each amount."""
 
 Amounts = Counter[str]
 """Work of the devices in one call, in all its processes together, by the keys of `_ROWS`.
 
-Times are in nanoseconds, sizes in bytes. `elapsed` is the time of the call, 0 without times; in `busy`, some device
-worked; `between` counts copies from device to device.
+Times are in nanoseconds, sizes in bytes. `elapsed` is the time of the call, 0 without times. `busy` is the time in
+which any device worked. `between` counts copies from device to device.
 """
 
 
@@ -45,7 +45,7 @@ class Difference:
     left: str
     right: str
     words: str
-    """`3 copies fewer`, of the left call compared with the right one; `the same`; for times `as long`."""
+    """The left call compared with the right call: `3 copies fewer`, `the same`; for times `as long`."""
     better: int
     """1 if the left call has less, -1 if it has more, 0 if both read the same."""
 
@@ -84,7 +84,7 @@ def differences(left: Amounts, right: Amounts) -> tuple[Difference, ...]:
     for name, key, unit in _ROWS:
         ours, theirs = left[key], right[key]
         if unit == "busy" and (ours or theirs):
-            # Neither less nor more is better: the same work may be done in a shorter time.
+            # Neither less nor more is better: the same work may take less time.
             here, there = _percent(left), _percent(right)
             words = f"{here} of the time, not {there}" if here != there else f"{here} of the time in both"
             rows.append(Difference(name, duration(ours), duration(theirs), words, 0))
@@ -107,7 +107,7 @@ def _difference(name: str, unit: str, left: int, right: int) -> Difference:
 
 
 def counted(noun: str, left: int, right: int) -> str:
-    """Return how many fewer or more the left has: `3 copies fewer`."""
+    """Describe the difference of two counts: `3 copies fewer`."""
     number = abs(left - right)
     plural = {"copy": "copies"}.get(noun, f"{noun}s")
     return f"{number:,} {noun if number == 1 else plural} {'fewer' if left < right else 'more'}"

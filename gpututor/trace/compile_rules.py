@@ -13,7 +13,7 @@ from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES, REGION, UNC
 from gpututor.trace.formatting import duration
 
 _NAMED = 3
-"""Breaks whose lines and reasons a sentence names."""
+"""Maximum number of breaks whose lines and reasons a sentence names."""
 
 
 def graph_breaks(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
@@ -48,7 +48,7 @@ def repeated_compilations(rows: TraceArrays, device: str, rates: Rates | None) -
     """Find code that is compiled again because a guard failed. The gain is the time to compile it again."""
     again = np.flatnonzero(_ranges(rows, RECOMPILES))
     compiled = np.flatnonzero(_ranges(rows, COMPILES))
-    # A compilation's number is that of its code and of its version, from 0.
+    # A compilation's id is CODE/VERSION. Version 0 is the first compilation.
     repeated = [row for row in compiled if _text(rows, row, COMPILES).split(",")[0].split("/")[-1] != "0"]
     if not again.size or not repeated:
         return
@@ -59,8 +59,8 @@ def repeated_compilations(rows: TraceArrays, device: str, rates: Rates | None) -
     reason = _text(rows, again[first[most]], RECOMPILES)
     times = "once" if again.size == 1 else f"{again.size:,} times"
     others = len(places) - 1
-    who = f"{place} makes" if not others else f"{place} and {others} other line{'s' * (others > 1)} make"
-    sentence = f"{who} torch.compile compile again, {times}, {duration(gain)} in all: {reason}."
+    subject = f"{place} makes" if not others else f"{place} and {others} other line{'s' * (others > 1)} make"
+    sentence = f"{subject} torch.compile compile again, {times}, {duration(gain)} in all: {reason}."
     what_to_do = "Pass a number that changes as a tensor, or keep it out of the compiled function."
     if "size mismatch" in reason or "stride mismatch" in reason:
         what_to_do = (

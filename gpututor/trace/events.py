@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 REGION, COMPILES = "Torch-Compiled Region: ", "torch.compile: "
-"""Beginnings of the names of ranges of compiled code: a call, a compilation."""
+"""Prefixes of the names of ranges of compiled code: a call, a compilation."""
 GRAPH_BREAK, RECOMPILES = "graph break: ", "recompile: "
-"""Beginnings of the names of ranges with Dynamo's reasons: for a graph break, for compiling again."""
+"""Prefixes of the names of ranges with Dynamo's reason for a graph break, or for compiling again."""
 UNCOMPILED = "; the whole function runs eagerly"
-"""End of the reason of a graph break that leaves its function uncompiled."""
+"""Suffix of the reason of a graph break that leaves its function uncompiled."""
 
 
 class Kind(StrEnum):
     """Kinds of events of devices and of the host."""
 
     number: int
-    """From 1, in the order below: its value in a trace's column."""
+    """Value in a trace's column, from 1 in the order below."""
 
     def __new__(cls, value: str) -> Kind:
         member = str.__new__(cls, value)
@@ -34,13 +34,13 @@ class Kind(StrEnum):
     SYNCHRONISE = "synchronise"
     """A wait of the host for a device."""
     COLLECTIVE = "collective"
-    """Work of a device together with devices of other processes, such as an all-reduce."""
+    """Joint work with devices of other processes, such as an all-reduce."""
     ALLOCATE = "allocate"
     FREE = "free"
     OUT_OF_MEMORY = "out of memory"
     """A failed allocation."""
     HAZARD = "hazard"
-    """A data race: two streams use the same memory without an order, and one of them writes it."""
+    """A data race: two streams use the same memory, one of them writes it, and nothing orders them."""
     RANGE = "range"
     """A named part of the program, such as an NVTX range."""
 
@@ -77,14 +77,14 @@ class Event:
     launched: int
     """Time of the host's launch; -1 if unknown."""
     start: int
-    """Time of the begin on the device, or of a host's wait; -1 if unknown."""
+    """Time at which it began on the device, or at which a wait of the host began; -1 if unknown."""
     end: int
-    """Time of the end, as `start`. For memory and hazards all three times are the same."""
+    """Time at which it ended, like `start`. For memory and hazards all three times are equal."""
     allocated: int
     """Bytes allocated on the device after a memory event; else 0."""
     partner: int
-    """The index of an earlier event: the work that a hazard collides with, the transfer of the same unchanged bytes to
-    the same device, or the allocation of freed memory; -1 if there is none, or if unknown."""
+    """The index of an earlier event; -1 if there is none, or if unknown. For a hazard, the other work. For a transfer,
+    the last transfer of the same unchanged bytes to the same device. For freed memory, its allocation."""
     file: str
     """The learner's file that caused it; empty if none did."""
     line: int | None

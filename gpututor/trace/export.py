@@ -26,7 +26,7 @@ from gpututor.trace.serialization import read_trace
 from gpututor.trace.timeline import LAUNCH
 
 MOST_ARROWS = 100_000
-"""Largest number of kernels and copies with launches and arrows: viewers do not open larger files."""
+"""Maximum number of kernels and copies for launches and arrows: viewers cannot open larger files."""
 _BATCH = 10_000
 
 
@@ -84,7 +84,7 @@ class _Process:
         yield from self._moments()
 
     def _lane(self) -> Numbers:
-        """Return the lane of each row on a device: streams are even, copy engines 1, 3 and 5."""
+        """Return the lane of each row on a device: even numbers for streams; 1, 3 and 5 for copy engines."""
         rows = self._rows
         engine = np.where(rows.from_host, 1, np.where(rows.to_host, 3, 5))
         streams = np.unique(rows.stream, return_inverse=True)[1] * 2 + 2
@@ -129,7 +129,7 @@ class _Process:
         return f'{{"ph":"X","name":{self._names[rows.name[row]]},{where},{times},"args":{{{",".join(facts)}}}}}'
 
     def _on_the_host(self) -> Iterator[str]:
-        """Yield launches, waits and work on the CPU. Overlapping events, as of several threads, get further lanes."""
+        """Yield launches, waits and work on the CPU. Overlapping events, such as in several threads, get more lanes."""
         rows = self._rows
         launches = self._work & (rows.launched >= 0) if self._arrows else np.zeros_like(self._work)
         shown = np.flatnonzero(launches | (rows.timed & (self._host | rows.of(Kind.SYNCHRONISE))))
@@ -168,7 +168,7 @@ class _Process:
             yield f'{{"ph":"C","name":"allocated memory",{where},"args":{{"bytes":{rows.allocated[row]}}}}}'
 
     def _moments(self) -> Iterator[str]:
-        """Yield hazards and out-of-memory events as marks of their process."""
+        """Yield hazards and out-of-memory events as marks in their process."""
         rows = self._rows
         for row in np.flatnonzero(rows.of(Kind.HAZARD, Kind.OUT_OF_MEMORY) & (rows.launched >= 0)):
             where = f'"pid":{self._process[row]},"tid":0,"ts":{_us(int(rows.launched[row]))}'
@@ -199,7 +199,7 @@ def read_processes(names: Mapping[Path, str]) -> list[tuple[str, Trace]]:
 
 
 def idle_in(trace: Trace, times: Sequence[tuple[int, int]]) -> int:
-    """Return the nanoseconds of `times`, (begin, end) each, in which no device of the trace worked."""
+    """Return the nanoseconds in which no device of the trace worked, within the (begin, end) pairs of `times`."""
     rows = TraceArrays(trace)
     begin, end = np.array(sorted(times), dtype=np.int64).reshape(-1, 2).T
     whole = merged(Intervals(begin, end))

@@ -10,10 +10,10 @@ UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000))
 
 def duration(nanoseconds: float) -> str:
     """Format nanoseconds with three figures: `12.3 µs`, `4.57 ms`, `125 s`."""
-    # From 999.5 on, three figures of the smaller unit would be 1000.
-    for unit, worth in UNITS:
-        if abs(nanoseconds) >= worth * 0.9995:
-            return f"{_three(nanoseconds / worth)} {unit}"
+    # 999.5 and more of the smaller unit would be rounded to 1000.
+    for unit, factor in UNITS:
+        if abs(nanoseconds) >= factor * 0.9995:
+            return f"{_three(nanoseconds / factor)} {unit}"
     return f"{round(nanoseconds)} ns"
 
 
@@ -24,10 +24,10 @@ def same_time(left: float, right: float) -> bool:
 
 
 def size(size_bytes: float) -> str:
-    """Format bytes with three figures: `512 bytes`, `1.50 KiB`, `16.0 GiB`."""
-    for unit, worth in _SIZES:
-        if abs(size_bytes) >= worth:
-            return f"{_three(size_bytes / worth)} {unit}"
+    """Format bytes with at least three figures: `512 bytes`, `1.50 KiB`, `16.0 GiB`."""
+    for unit, factor in _SIZES:
+        if abs(size_bytes) >= factor:
+            return f"{_three(size_bytes / factor)} {unit}"
     return f"{round(size_bytes)} byte{'' if round(size_bytes) == 1 else 's'}"
 
 
@@ -61,21 +61,21 @@ def operations(flops: float) -> str:
 
 
 def _scaled(value: float, unit: str) -> str:
-    for prefix, worth in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if abs(value) >= worth * 0.9995:
-            return f"{_three(value / worth)} {prefix}{unit}"
+    for prefix, factor in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= factor * 0.9995:
+            return f"{_three(value / factor)} {prefix}{unit}"
     return f"{round(value)} {unit}"
 
 
-_UPWARDS = " ▁▂▃▄▅▆▇█"
-_SIDEWAYS = " ▏▎▍▌▋▊▉█"
+_VERTICAL_EIGHTHS = " ▁▂▃▄▅▆▇█"
+_HORIZONTAL_EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def area(values: Sequence[float], top: float, height: int) -> list[str]:
-    """Return `height` lines of a filled curve, a column a value; `top` fills all, values above 0 an eighth or more."""
+    """Return `height` lines of a filled curve, a column for each value. Values above 0 are visible, `top` fills all."""
     filled = [_eighths(value, top, height) for value in values]
     return [
-        "".join(_UPWARDS[min(8, max(0, eighths - 8 * level))] for eighths in filled)
+        "".join(_VERTICAL_EIGHTHS[min(8, max(0, eighths - 8 * level))] for eighths in filled)
         for level in range(height - 1, -1, -1)
     ]
 
@@ -83,11 +83,11 @@ def area(values: Sequence[float], top: float, height: int) -> list[str]:
 def bar(value: float, top: float, width: int) -> str:
     """Return a bar without trailing spaces, where `top` fills `width`; values above zero are visible."""
     eighths = _eighths(value, top, width)
-    return "█" * (eighths // 8) + _SIDEWAYS[eighths % 8].strip()
+    return "█" * (eighths // 8) + _HORIZONTAL_EIGHTHS[eighths % 8].strip()
 
 
 def parts(shares: Sequence[float], width: int) -> list[int]:
-    """Distribute `width` columns to shares that add up to 1; each above 0 gets at least one while there is space."""
+    """Distribute `width` columns in proportion to `shares`. A share above 0 gets at least one column if possible."""
     if not any(shares) or width <= 0:
         return [0] * len(shares)
     exact = [share / sum(shares) * width for share in shares]

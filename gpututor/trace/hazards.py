@@ -38,7 +38,7 @@ _ADVICE = {
     "freed in use": "Call `tensor.record_stream(stream)` for the other stream, or keep the tensor until it is done.",
 }
 _OF_MEMORY = ("freed in use", "graphs share a pool")
-"""Hazards of memory that has a new owner; the others miss a wait."""
+"""Hazards of memory that has a new owner; other hazards lack a wait."""
 _WAIT = (
     "Let the later stream wait: `stream.wait_stream(other)`, or `other.record_event()` and `stream.wait_event(event)`."
 )

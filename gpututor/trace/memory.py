@@ -1,6 +1,6 @@
 """Memory of each device over time: allocations, peaks, and the lines that held the memory.
 
-The host allocates and frees: times are the host's, in nanoseconds, not those of kernels. Sizes are bytes, as
+The host allocates and frees, so times are nanoseconds on the host's clock, not times of kernels. Sizes are bytes, as
 `torch.cuda.memory_allocated()` counts them.
 """
 
@@ -23,7 +23,7 @@ class LiveAllocation:
     """Live memory of one line."""
 
     place: Place
-    """`NOWHERE` if no line of the learner's allocated it."""
+    """`NOWHERE` if no learner's line allocated it."""
     size_bytes: int
     count: int
     """Number of allocations."""
@@ -70,7 +70,7 @@ class MemoryTimeline:
         self._held: tuple[int, tuple[LiveAllocation, ...]] | None = None
         """The last result of `held`, which is needed often and takes 20 ms for 400,000 events."""
         self.timed = bool(numbers.size) and bool((rows.launched[numbers] >= 0).all())
-        """True if times are known; else moments are numbers of events."""
+        """True if times are known. If not, moments are event numbers."""
         self.moments: Numbers = (
             np.maximum.accumulate(rows.launched[numbers]) if self.timed else np.arange(numbers.size, dtype=np.int64)
         )
@@ -136,13 +136,13 @@ class MemoryTimeline:
         cuts = [*np.searchsorted(self.moments, edges, side="left").tolist(), self.moments.size]
         readings = []
         for start, stop, edge in zip(cuts, cuts[1:], edges, strict=False):
-            carried = self.reading(start - 1)
-            most = self.reading(start + int(np.argmax(self.allocated[start:stop]))) if stop > start else carried
-            readings.append(most if most.allocated > carried.allocated else carried._replace(moment=edge))
+            before = self.reading(start - 1)
+            most = self.reading(start + int(np.argmax(self.allocated[start:stop]))) if stop > start else before
+            readings.append(most if most.allocated > before.allocated else before._replace(moment=edge))
         return readings
 
     def column_of(self, moment: int, columns: int) -> int:
-        """Return the index of a moment's part among `columns` equal parts of the time."""
+        """Return the column of a moment if the time is divided into `columns` equal parts."""
         span = self.end - self.begin
         return min(columns - 1, max(0, (moment - self.begin) * columns // span)) if span else 0
 
@@ -180,7 +180,7 @@ class MemoryTimeline:
 
     @cached_property
     def _lives(self) -> tuple[Numbers, Numbers]:
-        """Positions of allocations and of their ends among the events."""
+        """Positions of allocations among the events, and of their releases."""
         rows, numbers = self._rows, self._numbers
         taken = np.flatnonzero(rows.kind[numbers] == Kind.ALLOCATE.number)
         freed = np.flatnonzero(rows.kind[numbers] == Kind.FREE.number)

@@ -1,7 +1,7 @@
 """Traces as bounded, validated JSON and as binary files.
 
-In both, a column with a single value is that value. In JSON, times are short differences: `launched` from the event
-before, `start` from `launched`, `end` from `start`; tables have the texts of these events only.
+In both, a column of equal values is stored as that value. In JSON, times are stored as differences: `launched` from the
+previous event, `start` from `launched`, `end` from `start`. Tables contain only the texts of these events.
 
 Binary files are for processes of this machine and this version: numbers have the machine's byte order.
 """
@@ -29,7 +29,7 @@ _LATEST = 1 << 60
 
 
 def trace_to_json(trace: Trace) -> dict[str, Any]:
-    """Return the events of `trace`, without dropped ones."""
+    """Return the stored events of `trace` as JSON data."""
     columns: dict[str, Any] = dict(trace.columns())
     tables: dict[str, list[str]] = {}
     for table in _TABLE_NAMES:
@@ -129,7 +129,7 @@ def _tables(texts: dict[str, list[str]]) -> Trace:
 
 
 def _check_ranges(columns: Columns, tables: Trace) -> None:
-    import numpy as np  # a tenth of a second: the front end imports this module
+    import numpy as np  # takes a tenth of a second, and the front end imports this module
 
     ranges: dict[str, tuple[int, int]] = {
         "kind": (1, len(Kind)),
@@ -149,11 +149,11 @@ def _check_ranges(columns: Columns, tables: Trace) -> None:
 
 VERSION = 3
 MOST_EVENTS = 1 << 27
-"""Limit of a trace file's length, above any real trace."""
+"""Maximum number of events of a trace file: no real trace has more."""
 
 
 def write_trace(trace: Trace, path: str) -> None:
-    """Write `trace` to `path`, whole or not at all."""
+    """Write `trace` to `path` atomically."""
     columns = trace.columns()
     alone = {name: values[0] for name, values in columns.items() if values and values.count(values[0]) == len(values)}
     head = {

@@ -32,7 +32,7 @@ class KernelGroup:
     programs: int = 0
     """Programs of the largest grid."""
     peak_share: float = 0.0
-    """Share of the device's peak, 0 to 1: of its bandwidth or its operations, the larger; 0 if unknown."""
+    """Share of the device's peak bandwidth or peak operations, 0 to 1, whichever is larger; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class DeviceSummary:
     """`busy` divided by the span, 0 to 1."""
     kernel_count: int
     kernel_time: int
-    """Sum over all kernels; concurrent kernels count each."""
+    """Sum over all kernels; each of several concurrent kernels counts."""
     kernels: tuple[KernelGroup, ...]
     """Longest first."""
     copies: tuple[CopyGroup, ...]
@@ -103,7 +103,7 @@ class LineSummary:
 
     @property
     def time(self) -> int:
-        """Sort key: work on devices, waits beyond it, and work on the CPU."""
+        """Sort key: the longer of device work and waits, plus work on the CPU."""
         return max(self.kernel_time + self.copy_time, self.wait_time) + self.host_time
 
 
@@ -153,8 +153,8 @@ def summary(
 ) -> Summary:
     """Return the summary of `trace`.
 
-    `rates` are the matrix rates of devices by name, for advice on tensor cores. `whole` is the begin and the end of the
-    program in nanoseconds, by default those of the first and the last event.
+    `rates` are the peak rates of devices by name, for advice on tensor cores. `whole` is the (begin, end) of the
+    program in nanoseconds, by default from the first event to the last.
     """
     rows = TraceArrays(trace, whole)
     hazards = hazards_of(rows)

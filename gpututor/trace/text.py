@@ -20,7 +20,7 @@ from gpututor.trace.timeline import Lane, LaneKind, Span, TimelineLayout
 
 WIDTH = 80
 LAUNCH_BOUND = 0.3
-"""Share of a program's time above which launches make the host decide how long it takes."""
+"""Share of a program's time above which it counts as launch-bound."""
 MOST_LINES = 8
 """Rows of a table: kernels, lines, hazards."""
 
@@ -31,7 +31,7 @@ class Candidate:
 
     name: str
     time: int | None
-    """Nanoseconds from begin to end; None if the program did not end."""
+    """Nanoseconds from start to end; None if the program did not end."""
     busy_share: float
     """Share of that time, 0 to 1."""
     peak_bytes: int
@@ -41,9 +41,9 @@ class Candidate:
     note: str = ""
     """A remark for below the table, such as the line that ran out of memory."""
     launch_bound: bool = False
-    """True if it mostly waited for launches of the host."""
+    """True if the device mostly waited for the host's launches."""
     verdict: str = ""
-    """A word for a graded program; empty for others, which show the GPU's memory instead."""
+    """Verdict of a graded program; empty for others, whose rows show the GPU's memory instead."""
 
 
 def describe(summary: Summary, *, modelled: bool = False) -> str:
@@ -253,7 +253,7 @@ class EventDescription:
     title: str
     """Text like `aten::mm on stream 3`."""
     facts: tuple[str, ...]
-    """Lines on its time, its amount and its cause."""
+    """Lines about its time, its amount and its cause."""
     hazards: tuple[str, ...]
     """The hazard and its remedy, a sentence each; empty without a hazard."""
     place: Place
@@ -284,7 +284,7 @@ def describe_event(layout: TimelineLayout, lane: Lane, number: int, times: str =
 
 
 def cause_of(layout: TimelineLayout, lane: Lane, number: int) -> Cause | None:
-    """Return the work that ended last before work on a device could begin, or a wait of the host could end."""
+    """Return the event that a piece of device work, or a wait of the host, waited for: the last to end before it."""
     rows, row = layout.rows(lane), int(lane.row[number])
     if lane.span[number] == Span.WAIT:
         since, until = int(rows.start[row]), int(rows.end[row])
@@ -457,13 +457,13 @@ class _Describer:
 
 
 def span_words(start: int, end: int) -> str:
-    """Return text like `62.101 to 62.116 ms`, with enough digits to tell the two apart."""
-    unit, worth = next(((unit, worth) for unit, worth in UNITS if end >= worth), ("ns", 1))
-    digits, least = 0, worth
+    """Return text like `62.101 to 62.116 ms`, with enough digits to distinguish the two times."""
+    unit, factor = next(((unit, factor) for unit, factor in UNITS if end >= factor), ("ns", 1))
+    digits, least = 0, factor
     while least > 1 and least * 20 > end - start:
         digits, least = digits + 1, least // 10
-    digits = max(digits, 0 if worth == 1 else 1)
-    return f"{start / worth:,.{digits}f} to {end / worth:,.{digits}f} {unit}"
+    digits = max(digits, 0 if factor == 1 else 1)
+    return f"{start / factor:,.{digits}f} to {end / factor:,.{digits}f} {unit}"
 
 
 def _bracket(words: str) -> str:

@@ -1,4 +1,4 @@
-"""Timelines: lanes of spans, binned to columns of a terminal by cumulative sums, whatever the number of events."""
+"""Timelines: lanes of spans, binned to terminal columns with cumulative sums, so any number of events is fast."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Lane:
         )
 
     def between(self, begin: int, end: int) -> slice:
-        """Return a range of spans that includes all that touch this time."""
+        """Return a slice that includes all spans in this time."""
         first = int(np.searchsorted(self._reached, begin, side="right"))
         return slice(first, max(first, int(np.searchsorted(self.start, end))))
 
@@ -160,11 +160,11 @@ def edges_of(begin: int, end: int, columns: int) -> Numbers:
 
 
 LAUNCH = 5_000
-"""Nanoseconds of a drawn launch, if there is space: a trace contains only its end."""
+"""Nanoseconds of a launch as drawn, if there is space: a trace contains only the launch's end."""
 MOST_RANGE_LANES = 4
 """Number of lanes for ranges; ranges that are nested deeper share the last lane."""
 _READABLE_STREAM = 1000
-"""Least number of a stream that is an address: such streams are counted instead."""
+"""Stream numbers from here on are addresses: such streams are shown by a counter."""
 
 
 class TimelineLayout:
@@ -190,7 +190,7 @@ class TimelineLayout:
         return self.processes[lane.process][1]
 
     def stop_after(self, lane: int, number: int, by: int = 1) -> tuple[int, int] | None:
-        """Return the next stop after a span, or with `by` -1 the stop before: its lane's number and its own."""
+        """Return (lane, number) of the next stop after a span, or with `by` -1 of the previous stop."""
         here = (int(self.lanes[lane].start[number]), lane, number)
         times = self.stops[:, 0]
         same_time = range(int(np.searchsorted(times, here[0])), int(np.searchsorted(times, here[0], side="right")))
@@ -200,7 +200,7 @@ class TimelineLayout:
         return (int(self.stops[place, 1]), int(self.stops[place, 2])) if 0 <= place < len(times) else None
 
     def other_end(self, lane: int, number: int) -> tuple[int, int] | None:
-        """Return the work of a launch, or the launch of work: the numbers of the lane and of its span."""
+        """Return (lane, number) of a launch's work, or of the launch of a piece of work."""
         here = self.lanes[lane]
         row, is_launch = int(here.row[number]), here.span[number] == Span.LAUNCH
         for place, other in enumerate(self.lanes):
@@ -214,8 +214,8 @@ class TimelineLayout:
         """Return (time, lane, number) of each hazard, failed allocation and wait, sorted."""
         stops = [np.empty((0, 3), np.int64)]
         for place, lane in enumerate(self.lanes):
-            worth = (lane.hazard >= 0) | np.isin(lane.span, (Span.WAIT, Span.HAZARD, Span.OUT_OF_MEMORY))
-            numbers = np.flatnonzero(worth)
+            is_stop = (lane.hazard >= 0) | np.isin(lane.span, (Span.WAIT, Span.HAZARD, Span.OUT_OF_MEMORY))
+            numbers = np.flatnonzero(is_stop)
             stops.append(np.stack([lane.start[numbers], np.full(numbers.size, place), numbers], axis=1))
         unsorted: Numbers = np.concatenate(stops)
         return unsorted[np.lexsort(unsorted.T[::-1])]
@@ -341,7 +341,7 @@ class _LaneBuilder:
 
 
 def _launches(launched: Numbers, start: Numbers, end: Numbers) -> Numbers:
-    """Return the drawn begin of each launch: `LAUNCH` before its end, but not while the host did other work."""
+    """Return the time at which each launch is drawn: `LAUNCH` before its end, but not during other work of the host."""
     others = np.append(np.sort(end[end > start]), np.iinfo(np.int64).max)
     before = others[np.maximum(np.searchsorted(others, launched, side="right") - 1, 0)]
     earliest = np.maximum(launched - LAUNCH, 0)

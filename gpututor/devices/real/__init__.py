@@ -24,10 +24,10 @@ def observe(
 ) -> Iterator[None]:
     """Record what real devices do in this thread inside the block; the virtual GPU records by itself.
 
-    Enters a dispatch mode, and wraps the calls that do not dispatch. `times=False` puts no events into the device's
-    streams, and leaves the times of kernels and copies on accelerators unknown; `memory=False` records no allocations.
-    The end of the block waits for the devices, to read the last times. `backends` are the kinds of devices, those of
-    this machine by default; `clock_ns` is the host's clock.
+    Enters a dispatch mode, and wraps the calls that do not dispatch. With `times=False`, no events go into the device's
+    streams, and the times of kernels and copies on accelerators are unknown. `memory=False` records no allocations. The
+    end of the block waits for the devices, to read the last times. `backends` are the kinds of devices, by default this
+    machine's; `clock_ns` is the host's clock.
     """
     seen = Observation(recorder, times=times, memory=memory, known=backends, clock_ns=clock_ns)
     finish = recorder.finish

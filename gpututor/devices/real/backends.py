@@ -1,4 +1,4 @@
-"""Backends: devices' events, clocks, streams, waits and memory, by modules of torch; what torch lacks is left out."""
+"""Backends: events, clocks, streams, waits and memory of a kind of device, as far as torch supports them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Backend:
     granule = 512
     """Bytes to which the allocator rounds sizes up; 1 if unknown."""
     elapsed_waits = False
-    """True if reading an event's time waits for the device: it is then read only when the host waits anyway."""
+    """True if reading an event's time waits for the device. It is then read only when the host waits anyway."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         """`cuda`, `xpu` or `mps`."""
         self._module = getattr(torch, kind)
         self._event: Any = getattr(self._module, "Event", None)
-        # Bound before they are watched: the recorder's own waits are not recorded.
+        # The function without the observer's wrapper: the observer's own waits are not recorded.
         self._synchronise = _unwrapped(self._module, "synchronize")
         self._wait_for = _unwrapped(self._event, "synchronize")
         self._numbers: dict[tuple[int, int], int] = {}
@@ -99,8 +99,8 @@ class Backend:
         return self.figures(index)[0]
 
     def figures(self, index: int) -> tuple[int, int]:
-        """Return the allocated bytes, and how many allocations had to return unused memory to the driver first."""
-        # Ten times as fast as `memory_allocated`, which flattens and sorts all figures to return one.
+        """Return the allocated bytes, and the number of allocations that first returned unused memory to the driver."""
+        # Ten times as fast as `memory_allocated`, which flattens and sorts all statistics to return one.
         try:
             stats = self._module.memory_stats_as_nested_dict(index)
             return int(stats["allocated_bytes"]["all"]["current"]), int(stats.get("num_alloc_retries", 0))
@@ -159,6 +159,6 @@ def _answer(ask: Callable[[], Result], default: Result) -> Result:
 
 
 def _unwrapped(owner: Any, name: str) -> Callable[..., Any]:
-    """Return a function as torch has it, without the observer's wrapper; a function that does nothing if missing."""
+    """Return torch's function without the observer's wrapper, or a function that does nothing if torch lacks it."""
     function: Callable[..., Any] = inspect.unwrap(getattr(owner, name, lambda *_: None))
     return function

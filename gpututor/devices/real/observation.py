@@ -29,7 +29,7 @@ def requested_bytes(message: str) -> int:
 
 
 GRAPH = "cuda graph"
-"""The name of a replay: one kernel, as events cannot look into a graph."""
+"""The name of a replay. It is recorded as one kernel, because events cannot time its parts."""
 
 
 class Captured:
@@ -55,16 +55,16 @@ class Observation:
         known: Mapping[str, Backend] | None = None,
         clock_ns: Callable[[], int] = perf_counter_ns,
     ) -> None:
-        """`known` are the backends, by kind, those of this machine by default; `clock_ns` is the host's clock."""
+        """`known` has the backends by kind, by default this machine's; `clock_ns` is the host's clock."""
         self.recorder = recorder
         self.backends = backends() if known is None else known
         self._times = times
         self._clock_ns = clock_ns
         self._began = clock_ns()
         self.watch_loaded: Callable[[], None] = lambda: None
-        """Watches calls of modules that torch has loaded meanwhile."""
+        """Watches calls of modules that torch has loaded since."""
         self._records_memory = memory
-        # By the identity of the storage's Python object, which lives as long as the storage does.
+        # By the id of the storage's Python object, which lives as long as the storage.
         self._storages: dict[int, weakref.ref[Any]] = {}
         self._allocated: dict[str, int] = {}
         self._watches: dict[tuple[str, int], Stopwatch] = {("cpu", 0): HostStopwatch(self.now)}
@@ -73,11 +73,11 @@ class Observation:
         self._unobserved: set[int] = set()
         self._thread = threading.get_ident()
         self.reads = 0
-        """The number of elements that the mode has seen being read."""
+        """Number of reads of single elements that the mode has seen."""
         self._graphs: weakref.WeakKeyDictionary[Any, Captured] = weakref.WeakKeyDictionary()
 
     def place(self) -> Place | None:
-        """Return the line that launched this thread's work; None for the line that runs now.
+        """Return the line that launched this thread's work; None if it is the line that is running.
 
         Autograd's threads work for the line at which the observed thread waits for them.
         """
@@ -118,7 +118,7 @@ class Observation:
         return "cpu" if device.type == "cpu" else f"{device.type}:{self.index_of(device)}"
 
     def watch_of(self, device: torch.device) -> Stopwatch | None:
-        """Return the device's stopwatch; None for the meta device, and for a device that is missing."""
+        """Return the device's stopwatch; None for the meta device and for a device that does not exist."""
         index = 0 if device.type == "cpu" else self.index_of(device)
         watch = self._watches.get((device.type, index))
         if watch is not None:
@@ -155,7 +155,7 @@ class Observation:
         self._open = None
 
     def captured(self, device: torch.device, size_bytes: int, flops: float) -> bool:
-        """Return True if the last launch became part of a graph, and did not run."""
+        """Return True if the last launch was captured into a graph instead of run; add it to the graph."""
         graph, backend = self._open, self.backends.get(device.type)
         if graph is None or backend is None or not backend.is_capturing():
             return False
@@ -178,7 +178,7 @@ class Observation:
         flops: float = 0.0,
         timed: bool = True,
     ) -> Any:
-        """Launch a kernel that is not an operator, and record it; without times unless `timed`."""
+        """Launch a kernel that is not an operator, and record it; with times only if `timed`."""
         watch = self.watch_of(device)
         if watch is None or not self.recorder.enabled or self.is_unobserved():
             return run()
@@ -253,6 +253,6 @@ class Observation:
             watch.settle()
 
     def end(self) -> None:
-        """Read the last times; record nothing that is freed from now on."""
+        """Read the last times, and stop recording releases of memory."""
         self.settle()
         self._storages.clear()

@@ -1,7 +1,7 @@
 """The dispatch mode that observes a real device: operators, copies and the waits that belong to them.
 
-The mode stays out of what a compiler traces. A compiled region therefore compiles as without the observer, and the mode
-sees the operators that the compiled code calls. `gpututor.devices.real.patched_calls` sees its own kernels.
+Compilers do not trace the mode, so the observer does not change compiled code. The mode sees the operators that
+compiled code calls; `gpututor.devices.real.patched_calls` sees its generated kernels.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _device_of(args: Any, kwargs: Any) -> torch.device:
 
 
 def _run(func: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Run an operator below the mode, hidden from the profiler, which saw its first dispatch already."""
+    """Run an operator below the mode, hidden from the profiler, which has already seen its first dispatch."""
     if func.namespace == "profiler" or not torch_private.profiler_is_on():
         return func(*args, **kwargs)  # `profiler` operators are the program's own named ranges
     if op.made_of_others is not None and not torch_private.has_kernel(func.name()):
@@ -82,7 +82,7 @@ class ObservingMode(TorchDispatchMode):
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Return True, so that `torch.compile` compiles while this mode is on, and does not trace the mode."""
+        """Return True, so that `torch.compile` works while this mode is on, without tracing it."""
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -90,7 +90,7 @@ class ObservingMode(TorchDispatchMode):
         if (types and torch_private.is_traced(types)) or self._observation.is_unobserved():
             return func(*args, **kwargs)
         if types and torch_private.has_own_dispatch(types):
-            return NotImplemented  # the tensor's own class is next, and this mode sees what it calls
+            return NotImplemented  # the tensor's class runs next, and this mode sees the operators that it calls
         if not isinstance(func, torch_private.OPERATOR):
             return self._higher_order(func, args, kwargs)
         op = operator_of(func)
@@ -109,7 +109,7 @@ class ObservingMode(TorchDispatchMode):
             self._recorder.unseen(device.type)
             return _run(func, op, args, kwargs)
         if func is aten.copy_.default and args[1].device.type != "cpu":
-            device = args[1].device  # between two GPUs it is the source that copies
+            device = args[1].device  # between two GPUs, the source copies
         watch = self._observation.watch_of(device)
         if watch is None:
             return _run(func, op, args, kwargs)
@@ -123,7 +123,7 @@ class ObservingMode(TorchDispatchMode):
                 self._observation.record_out_of_memory(device, error, lap.stream, self._observation.place())
             raise
         if type(out) is not Tensor and torch_private.is_traced((type(out),)):
-            watch.drop(lap)  # a factory in a program that a compiler traces
+            watch.drop(lap)  # a factory call that a compiler traces
             return out
         if runs:
             self._write(func, op, (args, kwargs), out, (device, watch, lap))
@@ -142,7 +142,7 @@ class ObservingMode(TorchDispatchMode):
             return body(*args, **kwargs)
 
     def _seen(self, argument: Any) -> Any:
-        """Return a function that runs in this mode; other arguments as they are."""
+        """Wrap a function to run in this mode; return any other argument unchanged."""
         if not callable(argument) or isinstance(argument, Tensor):
             return argument
 
@@ -153,7 +153,7 @@ class ObservingMode(TorchDispatchMode):
         return call
 
     def _custom(self, func: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Run an operator from outside of torch: its body's kernels count, or else it counts as one kernel."""
+        """Run a custom operator. If its body launches no recorded kernels, record it as one kernel."""
         device = _device_of(args, kwargs)
         kernel = torch_private.kernel_of(func, device.type.upper())
         watch = self._observation.watch_of(device)
@@ -292,7 +292,7 @@ class ObservingMode(TorchDispatchMode):
         watch.host_waited()
 
     def _memory(self, device: torch.device, out: Any, stream: int) -> None:
-        """Record new memory of an accelerator; the CPU's is not recorded."""
+        """Record new memory of an accelerator, but not of the CPU."""
         if device.type == "cpu":
             return
         for tensor in _tensors([out]):

@@ -30,10 +30,10 @@ Watch = Callable[[Observation, Real, str], Real]
 
 
 class Row(NamedTuple):
-    """A call that is watched while devices are."""
+    """A row of the table: a call to watch while real devices are observed."""
 
     owner: str
-    """The module or class below torch that has it, such as `cuda.Stream`; empty for torch itself."""
+    """Module or class in torch, such as `cuda.Stream`; empty for torch itself."""
     name: str
     watch: Watch
 
@@ -61,7 +61,7 @@ def _is_for_a_compiler() -> bool:
 
 
 def _around(call: Callable[..., Any]) -> Watch:
-    """Run `call(observation, real function, its full name, *args, **kwargs)` instead of the real function."""
+    """Wrap the real function: run `call(observation, real function, its full name, *args, **kwargs)` instead."""
 
     def watch(seen: Observation, real: Real, name: str) -> Real:
         @wraps(real)
@@ -74,7 +74,7 @@ def _around(call: Callable[..., Any]) -> Watch:
 
 
 def _waiting(waits_for: Callable[..., tuple[torch.device | None, int]]) -> Watch:
-    """Record a call as a wait for the device and stream that `waits_for(observation, *args, **kwargs)` returns."""
+    """Record the call as a wait. `waits_for(observation, *args, **kwargs)` returns its device and stream."""
 
     @_around
     def synchronize(seen: Observation, real: Real, name: str, /, *args: Any, **kwargs: Any) -> None:
@@ -135,13 +135,13 @@ def _printing(seen: Observation, real: Real, name: str, /, self: Any, **kwargs: 
 
 @_around
 def _as_number(seen: Observation, real: Real, name: str, self: Any) -> Any:
-    """Record the read of a number that bypasses the modes, as `torch.tensor([x, y])` reads its elements."""
+    """Record the read of a number that no mode sees, such as by `torch.tensor([x, y])`."""
     if self.device.type not in seen.backends or not seen.recorder.enabled or seen.is_unobserved():
         return real(self)
     reads, began = seen.reads, seen.now()
     number = real(self)
     if seen.reads == reads and not torch.compiler.is_compiling():
-        seen.reads += 1  # a class of tensors calls this method twice
+        seen.reads += 1  # a tensor subclass may call this method twice
         device = seen.name_of(self.device)
         seen.recorder.transfer(device, "cpu", self.element_size(), name=_READ, launched=began)
         seen.waited(_READ, self.device, 0, began)
@@ -153,7 +153,7 @@ _READ = "aten::_local_scalar_dense"
 
 @_around
 def _sleep(seen: Observation, real: Real, name: str, cycles: Any) -> Any:
-    """Record a kernel that only passes time."""
+    """Record the sleep as a kernel."""
     return seen.launch(name, _current_device(), 0, lambda: real(cycles))
 
 
@@ -181,7 +181,7 @@ def _tracing(seen: Observation, real: Real, name: str, /, *args: Any, **kwargs: 
 
 @_around
 def _compiling(seen: Observation, real: Real, name: str, /, *args: Any, **kwargs: Any) -> Any:
-    """Watch the launcher of compiled kernels as soon as a program may have them."""
+    """Watch the launcher of compiled kernels once the program calls `torch.compile`."""
     compiled = real(*args, **kwargs)
     if seen.backends:
         with suppress(ImportError):
@@ -200,7 +200,7 @@ def _compiled_kernel(seen: Observation, real: Real, name: str, /, self: Any, *ar
     if not tensors or kwargs.get("benchmark_run"):
         return real(self, *args, **kwargs)
     kernel = self.inductor_meta.get("kernel_name") or self.fn.__name__
-    # Its first launch may load it, and may compare variants on the device.
+    # The first launch may load the kernel, and may compare variants on the device: it gets no times.
     return seen.launch(
         kernel,
         tensors[0].device,
@@ -211,7 +211,7 @@ def _compiled_kernel(seen: Observation, real: Real, name: str, /, self: Any, *ar
 
 
 def _current_device() -> torch.device:
-    """Return the device on which a graph is captured, and `torch.cuda._sleep` runs."""
+    """Return the device on which CUDA captures a graph or runs `torch.cuda._sleep`."""
     return torch.device("cuda", torch.cuda.current_device())
 
 
@@ -356,13 +356,13 @@ def watched(seen: Observation) -> Iterator[None]:
     with ExitStack() as undo:
 
         def add_all() -> None:
-            """Watch the calls of the table that are loaded, and not watched yet."""
+            """Watch the table's calls that are loaded and not yet watched."""
             for row in TABLE:
                 owner = _loaded(row.owner)
                 original = getattr(owner, row.name, None)
                 if original is None or (owner, row.name) in known:
                     continue
-                with suppress(TypeError):  # a class of C, which cannot be changed
+                with suppress(TypeError):  # a C class, which cannot be changed
                     undo.enter_context(patch.object(owner, row.name, row.watch(seen, original, row.full_name)))
                     known.add((owner, row.name))
 

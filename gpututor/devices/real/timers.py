@@ -1,7 +1,7 @@
-"""Timers: find out afterwards when work ran on a real device, by events around each launch.
+"""Timers that find out afterwards when work ran on a real device, by events around each launch.
 
-A device works behind the host. An event goes into the stream before and after each launch. Once the device has passed
-an event, its time can be read, on the device's clock. An event that the host waits for ties that clock to the host's.
+A device works asynchronously. An event goes into the stream before and after each launch. Once the device has passed
+an event, its time on the device's clock can be read. An event that the host waits for relates that clock to the host's.
 
 All times are whole nanoseconds since the recording began.
 """
@@ -16,15 +16,15 @@ from typing import Any
 from gpututor.devices.real.backends import Backend
 
 SWEEP = 1024
-"""Launches between two checks of finished work."""
+"""Launches between two checks for finished work."""
 AT_MOST = 16 * SWEEP
-"""Launches whose events are stored at once; then the host waits for the oldest. Drivers queue about a thousand."""
+"""Maximum number of launches with stored events; beyond it, the host waits for the older half of them."""
 _TIES = 5
-"""Number of comparisons of the clocks; the quickest is used."""
+"""Number of comparisons of the two clocks; the fastest is used."""
 _TIE_AGAIN_NS = 1_000_000_000
 """Age of a comparison after which the next wait repeats it: the clocks drift by some microseconds per second."""
 _TIE_REACHES_NS = 8_000_000_000
-"""Time after which a later event ties the clocks: events measure float32 milliseconds, in steps of 1 µs from 8 s on."""
+"""Age of a tie after which a newer event replaces it: float32 milliseconds have steps of 1 µs beyond 8 s."""
 Now = Callable[[], int]
 SetTimes = Callable[[int, int, int], None]
 
@@ -39,13 +39,13 @@ class Lap:
         self.stream = stream
         self.start = -1
         self.end = -1
-        """The time at which the launch returned; for the CPU's work, the end of the work."""
+        """The time at which the launch returned; for work on the CPU, the end of the work."""
         self.opened: Any = None
         self.closed: Any = None
 
 
 class Stopwatch:
-    """Finds out when the work of one device ran; a base class. By itself it knows the host's times only."""
+    """Base class: finds out when the work of one device ran. The base class itself measures only the host's times."""
 
     def __init__(self, now: Now) -> None:
         self._now = now
@@ -72,7 +72,7 @@ class Stopwatch:
 
 
 class HostStopwatch(Stopwatch):
-    """The stopwatch of the CPU, which is done when the call returns."""
+    """The stopwatch of the CPU, whose work is done when the call returns."""
 
     def stop(self, lap: Lap, *, waited: bool = False) -> None:
         lap.start, lap.end = lap.launched, self._now()
@@ -96,7 +96,7 @@ class DeviceStopwatch(Stopwatch):
         is_capturing: Callable[[], bool] = lambda: False,
         at_most: int = AT_MOST,
     ) -> None:
-        """`is_capturing` reports captures in any thread, during which no event's time may be read."""
+        """`is_capturing` returns True if any thread captures a graph: meanwhile no event's time may be read."""
         super().__init__(now)
         self._backend = backend
         self._index = index
@@ -139,7 +139,7 @@ class DeviceStopwatch(Stopwatch):
             return
         self._pending.append((row, lap))
         if len(self._pending) >= self._at_most:
-            self._wait_for_oldest()
+            self._wait_for_older_half()
         elif len(self._pending) >= self._sweep_at and not self._backend.elapsed_waits:
             self._sweep()
             self._sweep_at = len(self._pending) + SWEEP
@@ -191,7 +191,7 @@ class DeviceStopwatch(Stopwatch):
                 best, self._tie = took, (event, before + took // 2)
         self._tied = self._now()
 
-    def _wait_for_oldest(self) -> None:
+    def _wait_for_older_half(self) -> None:
         if self._is_capturing():
             return
         lap = self._pending[len(self._pending) // 2][1]
@@ -200,9 +200,9 @@ class DeviceStopwatch(Stopwatch):
         self._sweep_at = len(self._pending) + SWEEP
 
     def _sweep(self, *, wait: bool = False) -> None:
-        """Store the times of the work that has run, in the order of the launches, up to the first that has not.
+        """Store the times of finished work, in launch order, up to the first unfinished work.
 
-        If another thread does so already, return, or `wait` for it.
+        If another thread is doing so, return, or `wait` for it.
         """
         if self._is_capturing() or not self._lock.acquire(blocking=wait):
             return
@@ -238,10 +238,10 @@ class DeviceStopwatch(Stopwatch):
         try:
             return self._tie[1] + round(self._backend.elapsed_ms(self._tie[0], event) * 1e6)
         except RuntimeError:
-            return None  # this backend's events have no clock after all
+            return None  # this backend's events have no clock
 
     def _guarded(self, call: Callable[[], object]) -> None:
-        """Call the device; after an error no more times are known, and the program's own calls raise it."""
+        """Call the device. After an error, no more times are known; the program's own next call raises the error."""
         try:
             call()
         except (RuntimeError, IndexError):  # IndexError: another thread had the error, and cleared `_pending`

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpututor.devices.virtual.tensors.tensor import is_virtual as is_virtual
     from gpututor.devices.virtual.tensors.tensor import storage_key as storage_key
 
-_HOMES = {
+_MODULES = {
     "NoValues": "cuda_errors",
     "VirtualMachine": "machine",
     "virtual_gpu": "session",
@@ -31,7 +31,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    module = _HOMES.get(name)
+    module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with options.explain_missing_names():

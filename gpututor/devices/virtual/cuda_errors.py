@@ -56,9 +56,9 @@ def _cuda_error(name: str, words: str) -> Callable[[], Exception]:
 
 device_assert = _cuda_error("cudaErrorAssert", "device-side assert triggered")
 invalid_resource_handle = _cuda_error("cudaErrorInvalidResourceHandle", "invalid resource handle")
-"""The time between events of two GPUs."""
+"""Raised for `elapsed_time` between events of two GPUs."""
 while_capturing = _cuda_error("cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing")
-"""A wait or a query."""
+"""Raised for a wait or a query during a capture."""
 capture_failed = _cuda_error(
     "cudaErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"
 )
@@ -127,7 +127,7 @@ def no_gpus(driver: str) -> RuntimeError:
 
 
 OLD_DRIVER = 11040
-"""The newest CUDA of a driver that is too old: 11.4, as 1000 times 11 plus 10 times 4."""
+"""CUDA version of a driver that is too old: 11.4, encoded as `1000 * major + 10 * minor`."""
 
 
 def overwritten(*, is_gradient: bool = False) -> RuntimeError:
@@ -155,7 +155,7 @@ def unsupported(call: str, instead: str = "") -> NotImplementedError:
 
 
 def refused_function(call: str, instead: str = "") -> Any:
-    """Return a function that raises that `call` is not supported."""
+    """Return a function that raises `unsupported(call, instead)`."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise unsupported(call, instead)
@@ -182,12 +182,12 @@ class NoValues(RuntimeError):
         self.name_call(call)
 
     def name_call(self, call: str) -> None:
-        """Replace the call in the message, such as an operator, by the user's call that ran it."""
+        """Name the user's call in the message instead of the operator that it ran."""
         if not call:
             return
         instead = self.instead or "Leave it out, or run with values, on smaller sizes."
         self.args = (
-            f"{call} needs values, and the tensors of this virtual GPU have shapes only (values=False). {instead}",
+            f"{call} needs values, but the tensors of this virtual GPU have shapes only (values=False). {instead}",
         )
 
 
@@ -231,10 +231,10 @@ def out_of_memory(
 
 
 def host_out_of_memory(size_bytes: int, left: int) -> MemoryError:
-    """Return the error if the virtual GPU has memory left, and the machine with its values has not."""
+    """Return the error for a host that runs out of memory before the virtual GPU does."""
     return MemoryError(
-        f"This machine has {_size(left)} of memory left, too little for {_size(size_bytes)} more. The values of a "
-        "virtual GPU's tensors are kept there, however large the modelled GPU is: use smaller tensors."
+        f"This machine has only {_size(left)} of memory left, but a tensor needs {_size(size_bytes)}. A virtual GPU "
+        "keeps its tensors' values in this machine's memory: use smaller tensors."
     )
 
 
@@ -292,8 +292,8 @@ _CPP_NAMES = (
 )
 
 
-def in_cudas_words(message: str) -> str:
-    """Replace meta, which is C++'s name of a virtual GPU, by cuda."""
+def with_cuda_device_names(message: str) -> str:
+    """Replace `meta`, C++'s name for a virtual GPU, with `cuda`."""
     if "eta" not in message:
         return message
     for cpp_name, cuda_name in _CPP_NAMES:
@@ -303,7 +303,7 @@ def in_cudas_words(message: str) -> str:
 
 _OURS = str(Path(__file__).parent)
 _SKIPPED = (_OURS, str(Path(torch.__file__).parent), warnings.__file__)
-# C++ and `warnings.warn` call it to show a warning that no filter stopped.
+# C++ and `warnings.warn` call this to show a warning that passed all filters.
 _real_show: Any = warnings._showwarnmsg  # type: ignore[attr-defined]
 
 
@@ -316,7 +316,7 @@ def nearest_outside() -> FrameType | None:
 
 
 def warn_at_caller(message: str) -> None:
-    """Warn once for the nearest line outside of this package and torch, as C++ does for Python's current line."""
+    """Warn at the nearest line outside this package and torch, once per line, as C++ warns at Python's current line."""
     frame = nearest_outside()
     if frame is not None:
         registry = frame.f_globals.setdefault("__warningregistry__", {})
@@ -324,7 +324,7 @@ def warn_at_caller(message: str) -> None:
 
 
 def show_warning(message: Any) -> None:
-    """Show a warning: a line of this package becomes the nearest line outside it and torch."""
+    """Show a warning. A line of this package is replaced by the nearest line outside this package and torch."""
     if message.filename.startswith(_OURS):
         frame = nearest_outside()
         if frame is not None:

@@ -47,7 +47,7 @@ class Following(Protocol):
 class _PerThread(threading.local):
     device_index = 0
     region: Any = None
-    """The call of compiled code that computes its values now: see `execution.launch.CompiledRegion`."""
+    """The call of compiled code that is running: see `execution.launch.CompiledRegion`."""
     backward: Following | None = None
     """The backward pass that this thread runs, if it switches streams."""
 
@@ -55,7 +55,7 @@ class _PerThread(threading.local):
         self.streams: dict[int, int] = {}
         """The current stream of each GPU, by its index; the default stream, 0, for GPUs that are missing here."""
         self.chosen: dict[int, list[tuple[int, int]]] = {}
-        """Changes of a GPU's current stream, by its index: (sequence number of the next autograd node, stream)."""
+        """Changes of the current stream by GPU index: (sequence number of the first autograd node after it, stream)."""
 
     def choose_stream(self, gpu: int, number: int, first: int | None = None) -> None:
         """Make a stream current, and remember it for autograd nodes from number `first` on, by default the next."""
@@ -86,7 +86,7 @@ class _PerThread(threading.local):
 
 @dataclass(frozen=True, slots=True)
 class UploadedBytes:
-    """A copy to a GPU: the host's storage and its version then, the view of it, and the event of the trace."""
+    """A past copy to a GPU: which bytes of the host it copied, in which version, and its row in the trace."""
 
     storage: weakref.ref[torch.UntypedStorage]
     version: int
@@ -136,13 +136,13 @@ class VirtualGpu:
         """The GPU's number on the machine; `CUDA_VISIBLE_DEVICES` can give it another index."""
         self.spec = spec
         self.device = torch.device("cuda", index)
-        """The device object in Python: its identity differs between the GPUs of all machines."""
+        """The device object in Python; each GPU of each machine has its own."""
         self.name = str(self.device)
         self.memory = CachingAllocator(index, memory_bytes)
         self.launch_ns = round(spec.launch_s * 1e9)
         """Nanoseconds that a launch costs the host."""
         self.view_ns = round(spec.launch_s * cost.launches("aten::view") * 1e9)
-        """Nanoseconds that an operator without a launch costs the host."""
+        """Nanoseconds that an operator without a launch, such as a view, costs the host."""
         self._new_generator = new_generator
         self._generator: torch.Generator | None = None
 
@@ -164,20 +164,20 @@ class VirtualMachine:
         backends: frozenset[str],
         recorder: Recorder | None,
         values: bool = True,
-        look_again: Callable[[], tuple[VirtualGpu, ...] | None] = lambda: None,
+        changed_gpus: Callable[[], tuple[VirtualGpu, ...] | None] = lambda: None,
         allocator_settings: Callable[[], AllocatorSettings] = AllocatorSettings,
     ) -> None:
         self.gpus = gpus
-        self._look_again = look_again
-        """Returns the GPUs that the process sees if the environment has changed, otherwise None."""
+        self._changed_gpus = changed_gpus
+        """Returns the visible GPUs after a change of `CUDA_VISIBLE_DEVICES`; None without a change."""
         self._allocator_settings = allocator_settings
-        """Returns the settings of the environment."""
+        """Returns the allocator settings of the environment."""
         self.values = values
-        """True if tensors have values; without, they have shapes only, and nothing is computed."""
+        """False in shape-only mode: tensors have shapes but no values, and nothing is computed."""
         self.host_device = CPU if values else NOWHERE
-        """The device of the tensors behind the virtual ones."""
+        """The device of the real tensor behind each virtual tensor."""
         self.by_device = {id(gpu.device): gpu for gpu in gpus}
-        """Each GPU by the identity of its device object, which no tensor of another machine has."""
+        """GPUs by the identity of their device objects: tensors of another machine are not found."""
         self.backends = backends
         self.per_thread = _PerThread()
         self.clock = MachineClock(len(gpus))
@@ -199,9 +199,9 @@ class VirtualMachine:
         self.driver = "fits"
         """The driver of a machine without GPUs, one of `DRIVERS`: it decides which error CUDA gives."""
         self.started = False
-        """True if anything needed a GPU so far; counting GPUs does not."""
+        """True once CUDA has started. Counting the GPUs does not start it."""
         self.is_replaceable = False
-        """True if `virtual_gpu()` may replace it, as the machine of a test session."""
+        """True if `virtual_gpu()` may replace it, like the machine of a pytest session."""
         self.in_bad_fork = False
         """True in a forked child of a process whose GPUs had started: CUDA does not survive a fork."""
         self.may_have_real_tensors = torch_private.real_cuda_has_started()
@@ -220,9 +220,9 @@ class VirtualMachine:
         recorder.finish = self.finish
         self._connect_gpus()
 
-    def look(self) -> None:
-        """Update the visible GPUs if `CUDA_VISIBLE_DEVICES` has changed: CUDA reads it at its first use."""
-        gpus = None if self.started else self._look_again()
+    def refresh_gpus(self) -> None:
+        """Apply a change of `CUDA_VISIBLE_DEVICES`, which CUDA reads only once it starts."""
+        gpus = None if self.started else self._changed_gpus()
         if gpus is not None:
             self.gpus = gpus
             self.by_device = {id(gpu.device): gpu for gpu in gpus}
@@ -243,7 +243,7 @@ class VirtualMachine:
             raise cuda_errors.bad_fork()
         self.check()
         if not self.started:
-            self.look()
+            self.refresh_gpus()
             settings = self._allocator_settings()
             for gpu in self.gpus if settings.text else ():
                 gpu.memory.settings = settings
@@ -309,7 +309,7 @@ class VirtualMachine:
         return streams.get(gpu.index, 0) if streams else 0
 
     def finish(self) -> None:
-        """Play all work and count all freed memory, so that the trace has every time and every event."""
+        """Run the clock to the end of all work, and record all freed memory, so that the trace is complete."""
         self.clock.finish()
         for gpu in self.gpus:
             gpu.memory.settle()
@@ -356,7 +356,7 @@ def is_on() -> bool:
 def python_device(value: Any) -> torch.device:
     """Return the device for a device, name or index; `cuda` gets its current index, and the index is checked.
 
-    Devices are in C++'s notation: `meta` with an index is a virtual GPU. For user input, see `meant_device`.
+    Devices are in C++'s notation: `meta` with an index is a virtual GPU. For user input, see `requested_device`.
     """
     if type(value) is int:
         if value < 0:
@@ -374,8 +374,8 @@ def python_device(value: Any) -> torch.device:
     return device
 
 
-def meant_device(value: Any) -> torch.device:
-    """Return the device that the user asked for: every meta device, with any index, is the same device."""
+def requested_device(value: Any) -> torch.device:
+    """Return the device that the user asked for. An index of `meta` is dropped: in C++ it would be a virtual GPU."""
     device = value if type(value) is int or type(value) is torch.device else torch.device(value)
     if type(device) is torch.device and device.type == "meta":
         return torch.device("meta")
@@ -384,5 +384,5 @@ def meant_device(value: Any) -> torch.device:
 
 def cpp_device(value: Any) -> torch.device:
     """Return the device that C++ gets for a user's `value`."""
-    device = meant_device(value)
+    device = requested_device(value)
     return META[device.index] if device.type == "cuda" else device

@@ -36,7 +36,7 @@ class OperatorFacts:
     own_kernel: bool = False
     kernel: str = ""
     refusal: str = ""
-    """CUDA's words for a dtype that it lacks, if they do not name the kernel."""
+    """CUDA's message for a dtype that it lacks, if the message does not name the kernel."""
     lacks: tuple[str, ...] = ()
     below_capability: tuple[int, ...] = ()
     reductions: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def kind_of(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def facts_of(name: str) -> OperatorFacts:
-    """Return the facts of an operator, by its name in the registry, with the underscore of its form in place."""
+    """Return the facts of an operator by its name in the registry, which ends with `_` for an in-place form."""
     rows = tables()["operators"]
     key = name if name in rows else short_name(name)
     row = rows.get(key)
@@ -79,7 +79,7 @@ def facts_of(name: str) -> OperatorFacts:
 
 @cache
 def computed_in_single() -> tuple[str, ...]:
-    """Return the names of the operators that CUDA computes in single precision for halves, unlike the CPU."""
+    """Return the names of the operators whose half-precision kernels compute in single precision only on CUDA."""
     return tuple(name for name in tables()["operators"] if facts_of(name).half_in_single)
 
 
@@ -90,7 +90,7 @@ def sized_by_numbers(name: str) -> bool:
 
 @cache
 def device_checks() -> frozenset[str]:
-    """Return the names of the C++ functions of CUDA that compare devices."""
+    """Return the names of CUDA's C++ functions that compare devices."""
     checks: dict[str, str] = tables()["device_checks"]
     return frozenset(f"wrapper_{key}_{name}" for key, names in checks.items() for name in names.split())
 

@@ -23,13 +23,13 @@ _aten = torch.ops.aten
 Waits = Callable[..., bool]
 Rule = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 RULES: dict[Any, Rule] = {}
-"""Operators, or whole namespaces of them, that do not simply run on the CPU; filled by `add_rules`."""
+"""Functions for operators or namespaces that need more than a call of the CPU's kernel; see `add_rules`."""
 CALLS: dict[Any, Callable[..., Any]] = {}
-"""Functions that compute operators as CUDA's kernels do, where the CPU's return something else; see `add_calls`."""
+"""Functions that return what CUDA's kernels return, for operators whose CPU kernels differ; see `add_calls`."""
 
 
 def _growth(short: str, pointwise: bool) -> str:
-    """Return how much larger than its inputs a result can be; see `shape_only.could_grow`."""
+    """Return the name of the bound on a result's size; see `shape_only.could_grow`."""
     if sized_by_numbers(short):
         return "always"
     if short.startswith("_foreach"):
@@ -59,7 +59,7 @@ def _given(args: Sequence[Any], kwargs: Mapping[str, Any], position: int, name: 
 
 
 def _isin_waits(args: Sequence[Any], kwargs: Mapping[str, Any] = _NONE) -> bool:
-    """Return True if so many elements are compared that they are sorted first (TensorCompare.cpp)."""
+    """Return True if there are enough test elements that CUDA sorts them (TensorCompare.cpp)."""
     elements, tests = args[:2]
     if not isinstance(elements, torch.Tensor) or not isinstance(tests, torch.Tensor):
         return False
@@ -80,22 +80,22 @@ WAITS: dict[str, Waits] = {
     "isin": _isin_waits,
     "checked": lambda args, kwargs=_NONE: kwargs.get("lengths") is not None and not kwargs.get("unsafe", False),
 }
-"""Tests of a call's arguments and keywords, by the fact `waits`: True if the host waits."""
+"""Functions by the fact `waits`. Each returns True if the host waits in a call with these arguments."""
 _INDICES: frozenset[int | str] = frozenset((1, "indices"))
 
 
 @dataclass(frozen=True, slots=True)
 class CudaKernel:
-    """The CUDA kernel of an operator, with the dtypes that only the CPU's kernel has."""
+    """The CUDA kernel of an operator, with the dtypes that only the CPU supports."""
 
     message: str
     """CUDA's message for a dtype that it lacks."""
     error: type[RuntimeError]
     lacks: frozenset[torch.dtype]
     reductions: frozenset[str]
-    """The values of `reduce` for which it lacks them; empty for all."""
+    """The values of `reduce` for which the dtypes are missing; empty for all values."""
     below_capability: tuple[int, ...] | None
-    """The compute capability from which it has them; None if it lacks them on all GPUs."""
+    """The first compute capability that supports the dtypes; None if no GPU does."""
     skips_empty: bool
     """True if it returns for tensors without elements before it checks the dtype."""
 
@@ -129,16 +129,16 @@ def cuda_kernel(facts: OperatorFacts) -> CudaKernel | None:
 
 
 _FACTORS = {"mm": ("self", "mat2"), "addmm": ("mat1", "mat2"), "bmm": ("self", "mat2"), "baddbmm": ("batch1", "batch2")}
-"""The parameters that are factors, by product."""
+"""The parameters that are multiplied, by operator."""
 _HALVES = (torch.float16, torch.bfloat16)
 
 
 def _wider_products() -> dict[Any, Callable[..., Any]]:
     """Return functions that compute each overload with an `out_dtype`, such as `torch.mm(a, b, out_dtype=float32)`.
 
-    Only CUDA has these. Its kernels add up in float32 anyway, and leave out the rounding at the end; here the CPU
-    computes in float32, in which products of two halves are exact. The rules for dtypes, and CUDA's words for them, are
-    those of aten/src/ATen/native/cuda/Blas.cpp. Autograd has no formula for them: `backward` raises PyTorch's error.
+    Only CUDA has these overloads. CUDA's kernels accumulate in float32 and do not round the result. Here the CPU
+    computes in float32, in which products of two halves are exact. The rules for dtypes and their messages come from
+    aten/src/ATen/native/cuda/Blas.cpp. Autograd has no formula for these overloads: `backward` raises PyTorch's error.
     """
     calls = {}
     for name in _FACTORS:
@@ -189,7 +189,7 @@ def _fused_conversions() -> dict[Any, Callable[..., Any]]:
 def _check_factors(
     given: dict[str, Any], factors: tuple[str, str], dtype: torch.dtype, out: torch.Tensor | None
 ) -> None:
-    """Raise CUDA's error for dtypes that do not go together."""
+    """Raise CUDA's error for a combination of dtypes that it does not support."""
     left, right = (given[name] for name in factors)
     if out is not None and out.dtype is not dtype:
         raise RuntimeError("out_dtype must be the same as the dtype of the provided out tensor")
@@ -201,7 +201,7 @@ def _check_factors(
         raise RuntimeError(f"self dtype must match either out_dtype or {factors[0]} dtype")
 
 
-# torch's own functions that read their arguments faster than the overload: a third of a small operator's time.
+# torch's Python functions parse arguments faster than overloads do: this saves a third of a small operator's time.
 _Tensor = torch.Tensor
 # fmt: off
 _QUICK: dict[Any, Any] = {
@@ -220,7 +220,7 @@ _QUICK: dict[Any, Any] = {
 }
 # fmt: on
 _COMPOSED = {**_wider_products(), **_fused_conversions()}
-"""Operators that the CPU composes of others."""
+"""Functions for operators that only CUDA has: the CPU computes them with other operators."""
 _MULTIPLYING = frozenset(
     {"matmul", "convolution", "convolution_backward", "attention", "attention_backward", "contraction"}
 )
@@ -237,10 +237,10 @@ _COLLECTIVES = frozenset({"c10d", "_c10d_functional"})
 
 
 def _collective(func: Any) -> Callable[..., Any]:
-    """Return a collective without modes: gloo's threads may release it as Python ends, and could not free a mode."""
+    """Return a collective that runs without modes: gloo's threads could not free a mode while Python exits."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        with torch_private.function_modes_aside():
+        with torch_private.without_function_modes():
             return func._op(*args, **kwargs)
 
     return call
@@ -289,7 +289,7 @@ class Operator:
         self.attends = kind in ("attention", "attention_backward")
         """True for fused attention, whose price depends on `is_causal`."""
         self.scans = kind == "scan"
-        """True if its price depends on the dimension that it goes along."""
+        """True if its price depends on the dimension that it scans."""
         self.convolves = kind in ("convolution", "convolution_backward")
         """True if its price depends on the layout of its first argument."""
         self.parameters = [argument.name for argument in schema.arguments]
@@ -310,7 +310,7 @@ class Operator:
         """Positions and names of the arguments that it writes to."""
         written = self.writes if torch.Tag.pointwise in func.tags else []
         self.written_places = frozenset(place for pair in written for place in pair)
-        """Places at which a CPU tensor without dimensions is an error, as it would be written (TensorIterator.cpp)."""
+        """Positions and names of written arguments, which must not be 0-d CPU tensors (TensorIterator.cpp)."""
         self.returns_nothing = not schema.returns
         self.returns_first = (
             one_tensor
@@ -331,17 +331,17 @@ class Operator:
         self.host_places = _INDICES if self.reads_at_indices or self.puts_at_indices else frozenset()
         """Positions and names of arguments that may be CPU tensors next to device tensors."""
         self.growth = _growth(short, torch.Tag.pointwise in func.tags) if self.is_kernel and not writes else ""
-        """The bound of its results' size; empty for an operator that makes no tensor."""
+        """The bound on its results' size, as `_growth` names it; empty for an operator that makes no tensor."""
         waits = facts.waits != "lengths" or func._overloadname == "Tensor"
         self.waits = WAITS.get(facts.waits) if waits else None
         """Function that returns True if the host waits in a call, given its arguments and keywords; None for most."""
         self.custom = func.namespace not in TORCHS_OWN and self.rule is None
-        """True if it comes from outside of torch: `custom_operators` runs its body."""
+        """True if a library defined it: `custom_operators` runs its body."""
         composed = not facts.own_kernel and func.namespace == "aten"
         self.composite = self.custom or (composed and torch_private.has_composite_kernel(func.name()))
         """True if it calls other operators, each of which is recorded."""
         self.made_of_others = torch_private.explicit_composite(func)
-        """The function that composes it of others, if it has a gradient of its own; None for a kernel."""
+        """Implementation with other operators, if autograd has its own formula for it; None for a kernel."""
 
     def written_among(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
         """Yield the tensors among the arguments that it writes to."""
@@ -357,7 +357,7 @@ class Operator:
 
 
 OPERATORS: dict[int, Operator] = {}
-"""Operators by the overload's id: torch never frees overloads, and hashing them takes half as long as an operator."""
+"""Operators by the overload's id: torch never frees overloads, and hashing an overload is slow."""
 
 
 def describe(func: Any) -> Operator:
@@ -371,14 +371,14 @@ def operator_of(func: Any) -> Operator:
 
 
 def add_calls(calls: dict[Any, Callable[..., Any]]) -> None:
-    """Add functions that compute operators as CUDA's kernels do; discard the records of all operators."""
+    """Add functions to `CALLS`, and discard the records of all operators."""
     if not calls.items() <= CALLS.items():
         CALLS.update(calls)
         OPERATORS.clear()
 
 
 def add_rules(rules: dict[Any, Rule]) -> None:
-    """Add the functions that run special operators; discard the records of all operators."""
+    """Add functions to `RULES`, and discard the records of all operators."""
     if not rules.items() <= RULES.items():
         RULES.update(rules)
         OPERATORS.clear()

@@ -16,7 +16,7 @@ _BYTES = {"B": 1, "KB": 10**3, "KIB": 2**10, "MB": 10**6, "MIB": 2**20, "GB": 10
 
 
 def parse_count(word: object) -> int:
-    """Return the number of GPUs that an option names. Raises `ValueError` for an invalid one."""
+    """Parse a number of GPUs. Raises `ValueError` for an invalid number."""
     number = str(word).strip()
     if not (number.isascii() and number.isdigit() and int(number) <= MAX_GPUS):
         raise ValueError(f"a machine has 0 to {MAX_GPUS} virtual GPUs, not {word}")
@@ -24,7 +24,7 @@ def parse_count(word: object) -> int:
 
 
 def parse_size(word: object) -> int:
-    """Return the bytes of `512MiB` or `16 GB`. Raises `ValueError` for anything else."""
+    """Parse a size such as `512MiB` or `16 GB` to bytes. Raises `ValueError` for an invalid size."""
     text = str(word).strip()
     parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", text)
     if parts is not None and not parts[2]:
@@ -39,7 +39,7 @@ def check_arguments(count: object, model: object, memory_bytes: object) -> None:
     """Raise `TypeError` or `ValueError`, naming the argument, for invalid arguments of `virtual_gpu`."""
     if type(count) is not int:
         hint = f" The model is another argument: virtual_gpu(model={count!r})." if isinstance(count, str) else ""
-        raise TypeError(f"count says how many GPUs there are: an int from 0 to {MAX_GPUS}, not {count!r}.{hint}")
+        raise TypeError(f"count is the number of GPUs: an int from 0 to {MAX_GPUS}, not {count!r}.{hint}")
     if not 0 <= count <= MAX_GPUS:
         raise ValueError(f"count: a virtual machine has 0 to {MAX_GPUS} GPUs, not {count}")
     if not isinstance(model, str):
@@ -55,7 +55,7 @@ def check_arguments(count: object, model: object, memory_bytes: object) -> None:
 
 
 OLDEST, NEWEST = "2.9", "2.13"
-"""The range of tested versions of torch; docs/virtual-gpu.md has the outcomes."""
+"""The range of tested versions of torch; docs/virtual-gpu.md has the results."""
 
 
 class UntestedTorch(UserWarning):

@@ -221,9 +221,9 @@ def _build(settings: MachineSettings, recorder: Recorder | None) -> VirtualMachi
         return VirtualMachine(gpus_in(list(range(count))), backends, recorder, settings.values)
     seen = visible_slots(count)
 
-    def look_again() -> tuple[VirtualGpu, ...] | None:
+    def changed_gpus() -> tuple[VirtualGpu, ...] | None:
         nonlocal seen
         before, seen = seen, visible_slots(count)
         return None if seen == before else gpus_in(seen)
 
-    return VirtualMachine(gpus_in(seen), backends, recorder, settings.values, look_again, settings_of_environment)
+    return VirtualMachine(gpus_in(seen), backends, recorder, settings.values, changed_gpus, settings_of_environment)

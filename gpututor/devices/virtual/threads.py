@@ -1,14 +1,14 @@
 """Threads on the modelled clock: start and join, locks, events, queues and executors.
 
-The thread that makes an object ready stores its time in the object; learner code that gets the object continues no
-earlier. Waits inside libraries change no clock: they often wait for files and processes, in no fixed order. The same
-holds for locks: the operating system decides which of two threads comes first. Other waits take real time, and the
-trace names the first.
+The thread that makes an object ready stores its time in the object. Learner code that waits for the object continues at
+that time at the earliest. Waits inside libraries change no clock: they often wait for files and processes, in no fixed
+order. Nor do locks, because the operating system decides which of two threads comes first. Other waits take real time,
+and the trace names the first.
 
 A thread begins at the time of the thread that started it; a thread that joins it continues no earlier than its end.
 
-The operating system decides which thread really runs a job, and whether another job has ended by then. So a pool has as
-many slots as workers, and each job takes the slot that is free first on the virtual clock.
+The operating system decides which thread of a pool runs a job, and when. So the clock models a pool as slots, one for
+each worker: a job takes the slot that is free first.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def current_timestamp() -> Stamp | None:
 
 
 def acquire_after(frame: FrameType, ready: Stamp | None) -> None:
-    """Move the clock of the code of `frame`, which waited, to the time at which its object was ready."""
+    """Advance the clock to `ready`, when the object became ready, if learner code in `frame` waited for it."""
     host = thread_clock()
     if host is not None and is_learners(frame.f_code):
         host.wait_for(ready)
 
 
 def wait_timed_out(frame: FrameType, timeout: float | None) -> None:
-    """Move the clock of the code of `frame` by the timeout that it waited for."""
+    """Advance the clock by the timeout, if learner code in `frame` waited for it."""
     host = virtual_host()
     if host is not None and timeout is not None and timeout > 0 and is_learners(frame.f_code):
         host.sleep(round(timeout * 1e9))
@@ -124,7 +124,7 @@ def thread_start(self: Any) -> None:
 
 
 def thread_bootstrap(self: Any) -> None:
-    """Replace the bootstrap of every `threading.Thread`, pool threads included; runs in the new thread."""
+    """Replace the bootstrap method of `threading.Thread`, which each new thread runs first, in pools too."""
     if not is_on():
         _real_bootstrap(self)
         return
@@ -172,7 +172,7 @@ def start_cuda() -> None:
     lazy_init()
     if not thread_has_modes():
         raise RuntimeError(
-            "This thread was started before the virtual GPU was switched on, so it does not see it. "
+            "This thread was started before the virtual GPU was switched on, so the thread cannot use it. "
             "Start the thread inside the block of virtual_gpu(), or give the work to a pool of threads."
         )
 
@@ -302,7 +302,7 @@ _real_run_item: Any = concurrent.futures.thread._WorkItem.run
 _real_submit: Any = ThreadPoolExecutor.submit
 _numbers = itertools.count()
 PATIENCE_S = 5.0
-"""Most real seconds that a job waits until its turn on the clock is certain."""
+"""Real seconds that a job waits for its turn on the clock. After a timeout, the pool's later jobs do not wait."""
 
 
 def _with_modes() -> AbstractContextManager[Any]:
@@ -313,7 +313,7 @@ def _with_modes() -> AbstractContextManager[Any]:
 class _Slots:
     """Times at which each of a pool's workers is free, on one machine's clock.
 
-    The slot that is free first is certain if no running job can end earlier; until then the next job really waits.
+    The next job takes the slot that is free first. It really waits until no running job can free a slot earlier.
     """
 
     def __init__(self, clocks: HostClocks, workers: int) -> None:
@@ -334,7 +334,7 @@ class _Slots:
         """Take a slot for a job that was submitted at that time; return the time at which the job begins."""
         with self._changed:
             if self._patient:
-                # A job may wait for another job that waits here.
+                # A timeout, because a running job may wait for a job that waits here.
                 self._patient = self._changed.wait_for(lambda: self._is_next(number), PATIENCE_S)
             began = max(submitted, heapq.heappop(self._free) if self._free else 0)
             self._began.append(began)
@@ -396,7 +396,7 @@ class _Job:
                 slots.release(began, host.now)
 
     def forget(self) -> None:
-        """Remove it from its pool: it has run, or was cancelled."""
+        """Remove the job from its pool's slots: it has run, or was cancelled."""
         if self._slots is not None:
             self._slots.forget(self._number)
 

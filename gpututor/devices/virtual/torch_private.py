@@ -1,7 +1,7 @@
-"""Private names of PyTorch, all in one place, so that a new version breaks one file.
+"""Private names of PyTorch, all in one file, so that a new version breaks only this file.
 
-To support another version of torch, check this file. All names are looked up at import, so that a missing name is
-known, and reported, before anything runs (`options.explain_missing_names`).
+To support another version of torch, check this file. All names are looked up at import, so a missing name is reported
+before anything runs (`options.explain_missing_names`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ OPERATOR_BASE: Any = torch._ops.OperatorBase
 OPERATOR: Any = torch._ops.OpOverload
 
 set_only_lift_cpu_tensors = torch._C._set_only_lift_cpu_tensors
-"""A switch: if True, `torch.tensor(values, device=...)` builds on the CPU and moves, as CUDA does."""
+"""Setter: with True, `torch.tensor(values, device=...)` builds the tensor on the CPU and moves it, as for CUDA."""
 
 CUDA_AUTOCAST_KEY = "AutocastCUDA"
 CUDA_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
@@ -75,12 +75,12 @@ AUTOGRAD_KEY = "AutogradMeta"
 
 
 def give_kernel(library: Any, operator: Any, function: Any) -> None:
-    """Give a composed operator a kernel of its own on virtual GPUs; `Library.impl` refuses to."""
+    """Give a composite operator its own kernel on virtual GPUs, which `Library.impl` does not allow."""
     library.m.impl(operator.name(), "Meta", function, False)
 
 
 def without_cuda_autocast() -> Any:
-    """Return a block in which autocast for CUDA does nothing."""
+    """Return a context manager that disables autocast for CUDA."""
     return torch._C._ExcludeDispatchKeyGuard(CUDA_AUTOCAST)
 
 
@@ -94,7 +94,7 @@ _LAZY_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.Conjugate).add(torch._
 
 
 def follow_bits(tensor: torch.Tensor, host: torch.Tensor) -> None:
-    """Copy the conjugate and negative bits of `host`, whose values are not conjugated yet, to a tensor."""
+    """Copy the conjugate and negative bits of `host` to `tensor`."""
     if tensor.is_conj() != host.is_conj():
         _set_conj(tensor, host.is_conj())
     if tensor.is_neg() != host.is_neg():
@@ -102,7 +102,7 @@ def follow_bits(tensor: torch.Tensor, host: torch.Tensor) -> None:
 
 
 def bits_respected() -> Any:
-    """Return a block in which C++ sees conjugate and negative bits: below a mode, kernels read the bare values."""
+    """Return a context manager in which C++ resolves conjugate and negative bits; below a mode, kernels ignore them."""
     return _with_keys(_included_keys(), _excluded_keys() - _LAZY_KEYS)
 
 
@@ -114,7 +114,7 @@ _AUTOGRAD_KEYS = (
 
 
 def autograd_in_operator() -> Any:
-    """Return a block in which autograd records CPU tensors, inside an operator that itself is below autograd."""
+    """Return a context manager in which autograd records CPU tensors, for an operator that runs below autograd."""
     return _with_keys(_included_keys(), _excluded_keys() - _AUTOGRAD_KEYS)
 
 
@@ -151,7 +151,7 @@ move_storage: Any = torch.storage._StorageBase.to
 
 
 def load_shape_rules() -> None:
-    """Import early what meta kernels would import at their first call: its cycles would keep their tensors alive."""
+    """Import Dynamo early: a meta kernel would import it at its first call, and its cycles would hold tensors."""
     import_module("torch._dynamo")
 
 
@@ -159,7 +159,7 @@ _FakeTensor: Any = torch._subclasses.FakeTensor
 
 
 def is_fake(tensor: torch.Tensor) -> bool:
-    """Return True if it has a shape only, maybe an unknown one: `torch.export` runs programs with such tensors."""
+    """Return True for a tensor that has only a shape, possibly an unknown one, as `torch.export` uses them."""
     return isinstance(tensor, _FakeTensor)
 
 
@@ -168,7 +168,7 @@ _FAKE_MODE: Any = torch._C._TorchDispatchModeKey.FAKE
 
 
 def fake_mode_is_on() -> bool:
-    """Return True if operators make tensors with a shape only, as where DTensor infers shapes."""
+    """Return True if operators create tensors that have only a shape, such as while DTensor infers shapes."""
     return _mode_of(_FAKE_MODE) is not None
 
 
@@ -181,18 +181,18 @@ _has_kernel: Any = torch._C._dispatch_has_kernel_for_dispatch_key
 
 
 def has_composite_kernel(operator: str) -> bool:
-    """Return True if PyTorch itself composes this operator of others."""
+    """Return True if PyTorch implements this operator with other operators (CompositeImplicitAutograd)."""
     return bool(_has_kernel(operator, "CompositeImplicitAutograd"))
 
 
 def is_slow_convolution(image: torch.Tensor, weight: torch.Tensor, options: Any) -> bool:
-    """Return True if PyTorch runs a convolution on the CPU by its slow kernel, not by oneDNN or a special kernel.
+    """Return True if PyTorch runs a CPU convolution with its slow kernel.
 
     `options` are all arguments of `aten::convolution` from `bias` on.
     """
     with host_only():
-        alike = torch.empty(weight.shape, dtype=weight.dtype)
-        chosen: Any = torch._C._select_conv_backend(image, alike, None, *options[1:7])
+        same_shape = torch.empty(weight.shape, dtype=weight.dtype)
+        chosen: Any = torch._C._select_conv_backend(image, same_shape, None, *options[1:7])
     return str(chosen.name) == "Slow2d"
 
 
@@ -208,7 +208,7 @@ _EXPLICIT_COMPOSITES = (
 
 
 def explicit_composite(operator: Any) -> Any:
-    """Return the function that composes this operator of others, below autograd; None for an operator with a kernel."""
+    """Return PyTorch's implementation of an operator with other operators, below autograd; None if it has a kernel."""
     for key in _EXPLICIT_COMPOSITES:
         if operator.namespace == "aten" and _has_kernel(operator.name(), key.name):
             return partial(operator._op_dk, key)
@@ -216,7 +216,7 @@ def explicit_composite(operator: Any) -> Any:
 
 
 def run_composite(operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """Run the operator as C++ composes it of others; `decompose` prefers Python code for compilers."""
+    """Run C++'s implementation of an operator with other operators; `decompose` would prefer Python code."""
     return operator._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
 
@@ -230,7 +230,7 @@ def higher_order_body(operator: Any) -> Any:
 
 
 def is_traced(kinds: Any) -> bool:
-    """Return True if one of these classes is a fake or functional tensor, which a compiler traces programs with."""
+    """Return True if one of these classes is a fake or functional tensor, with which compilers trace programs."""
     return any(kind.__module__.startswith("torch._subclasses.") for kind in kinds)
 
 
@@ -274,7 +274,7 @@ def keys(key: str) -> Any:
 
 
 def below_autograd_of(operator: Any) -> Any:
-    """Return a block in which autograd does not see a kernel's calls, if the operator has a gradient of its own."""
+    """Return a context manager that hides a kernel's calls from autograd, if the operator has its own gradient."""
     return _below_autograd() if _has_kernel(operator.name(), "Autograd") else nullcontext()
 
 
@@ -286,7 +286,7 @@ def with_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def storage_id(tensor: torch.Tensor) -> int:
-    """Return a number that is equal for two CPU tensors that share memory, while either lives."""
+    """Return an id that CPU tensors have in common if they share memory; valid while one of them lives."""
     return int(tensor.untyped_storage()._cdata)
 
 
@@ -353,8 +353,8 @@ _push_function_mode: Any = torch._C._push_on_torch_function_stack
 
 
 @contextmanager
-def function_modes_aside() -> Iterator[None]:
-    """Turn all function modes off inside the block, also for threads that copy this thread's state, as gloo's do."""
+def without_function_modes() -> Iterator[None]:
+    """Turn off all function modes inside the block, also in threads that copy this thread's state, such as gloo's."""
     modes = [_pop_function_mode() for _ in range(_count_function_modes())]
     try:
         yield
@@ -403,7 +403,7 @@ next_sequence_number: Any = torch._C._autograd._get_sequence_nr
 
 
 def sequence_number(node: Any) -> int:
-    """Return the number of an autograd node in its thread; the largest one for the accumulation of a gradient."""
+    """Return an autograd node's sequence number in its thread; the largest number for a gradient accumulator."""
     return int(node._sequence_nr())
 
 
@@ -415,7 +415,7 @@ def device_of_node(node: Any) -> torch.device | None:
 
 gradient_edge: Any = torch.autograd.graph.get_gradient_edge
 at_the_end_of_backward: Any = torch.autograd.Variable._execution_engine.queue_callback
-"""Registers a function for the end of this thread's backward pass, before those that are registered later."""
+"""Registers a function to run at the end of this thread's backward pass, in the order of registration."""
 
 
 # Originals of functions that are patched elsewhere.
@@ -444,7 +444,7 @@ view_again: Any = torch.Tensor._view_func_unsafe
 tree_flatten: Any = torch.utils._pytree.tree_flatten
 tree_unflatten: Any = torch.utils._pytree.tree_unflatten
 keeps_graph: Any = torch._C._autograd._get_current_graph_task_keep_graph
-"""Returns True if the backward pass that runs was asked to keep its graph."""
+"""Returns True if the running backward pass was started with `retain_graph`."""
 
 # Functions that rebuild a tensor from a storage in files.
 rebuild_tensor: Any = torch._utils._rebuild_tensor
@@ -466,7 +466,7 @@ GLOO_BACKENDS: tuple[Any, ...] = tuple(
 def group_of_one_backend(backend: Any, rank: int, size: int, name: str) -> Any:
     """Return a process group that gives `backend` CPU tensors; functional collectives find it by `name`.
 
-    The group does not know its name: it would pass it on to the backend, and so to all groups of that backend.
+    The group is registered without setting its name, because it would rename the backend that it shares with others.
     """
     group = ProcessGroup(_c10d.HashStore(), rank, size)
     group._set_default_backend(ProcessGroup.BackendType.GLOO)
@@ -484,13 +484,13 @@ def process_group_named(name: str) -> Any:
     return _c10d._resolve_process_group(name)
 
 
-def group_of_none() -> Any:
-    """Return a process group without a backend: it has properties, and does nothing."""
+def group_without_backend() -> Any:
+    """Return a process group without a backend, which cannot communicate."""
     return ProcessGroup(_c10d.HashStore(), 0, 1)
 
 
-def lonely_group() -> Any:
-    """Return a process group of this process alone, with gloo."""
+def single_process_group() -> Any:
+    """Return a gloo process group that contains only this process."""
     backend = ProcessGroupGloo(_c10d.HashStore(), 0, 1, timeout=timedelta(minutes=1))
     return group_of_one_backend(backend, 0, 1, "gpututor:alone")
 

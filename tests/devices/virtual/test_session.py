@@ -119,9 +119,9 @@ def test_impossible_machines_are_refused(count: int, backends: list[str]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"count": "H100"}, TypeError, r"count says how many GPUs .* not 'H100'\. The model .*\(model='H100'\)"),
-        ({"count": 1.5}, TypeError, "count says how many GPUs there are: an int from 0 to 8, not 1.5"),
-        ({"count": True}, TypeError, "count says how many GPUs there are: an int from 0 to 8, not True"),
+        ({"count": "H100"}, TypeError, r"count is the number of GPUs: .* not 'H100'\. The model .*\(model='H100'\)"),
+        ({"count": 1.5}, TypeError, "count is the number of GPUs: an int from 0 to 8, not 1.5"),
+        ({"count": True}, TypeError, "count is the number of GPUs: an int from 0 to 8, not True"),
         ({"model": None}, TypeError, "model is the name of a GPU, such as 'T4' or 'H100', not None"),
         ({"model": 3}, TypeError, "model is the name of a GPU, such as 'T4' or 'H100', not 3"),
         ({"memory_bytes": "1GiB"}, TypeError, "memory_bytes is the memory .* a positive int, .* not '1GiB'"),

@@ -4,9 +4,9 @@ The engine makes a node's stream current before its hooks and its kernels. A nod
 nodes whose gradients it gets. At the end the caller's stream waits for the streams of all leaves ("Stream semantics of
 backward passes" in PyTorch's CUDA notes; torch/csrc/autograd/engine.cpp, Note [Streaming backwards]).
 
-C++ runs the nodes; Python can only ask which node is running. So a pass analyzes the graph before it begins. It
-switches streams at a node's first call that needs the current stream. A node without such a call is skipped, and its
-waits are added when a later node needs them. A pass on one stream costs nothing.
+C++ runs the nodes; Python can only ask which node is running. So `Backward` analyzes the graph before the pass begins,
+and switches streams at a node's first call that needs the current stream. A node without such a call is skipped, and
+its waits are added when a later node needs them. A pass on one stream costs nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _on_forward_streams(outputs: Any, args: tuple[Any, ...], kwargs: dict[str, A
         return
     thread = machine.per_thread
     inputs = args[3] if len(args) > 3 else kwargs.get("inputs", ())
-    around = thread.backward
+    outer = thread.backward
     backward = Backward(machine, outputs, inputs)
     thread.backward = backward if backward.switches else None
     try:
@@ -49,12 +49,12 @@ def _on_forward_streams(outputs: Any, args: tuple[Any, ...], kwargs: dict[str, A
             backward.finish()
     finally:
         backward.leave()
-        thread.backward = around
+        thread.backward = outer
 
 
 @dataclass(slots=True, eq=False)
 class _Step:
-    """A node of the graph."""
+    """A node of the autograd graph."""
 
     node: Any
     """The node. The reference keeps its Python object alive, so that its identity does not change."""
@@ -65,8 +65,8 @@ class _Step:
     is_sink: bool = False
     is_done: bool = False
     event: Any = None
-    """The event after its work, for nodes on other streams; None if there are none."""
-    announces: bool = False
+    """The event after its work; None if no other stream waits for it."""
+    is_awaited: bool = False
     """True if a node on another stream, or the caller, waits for it."""
 
 
@@ -84,17 +84,17 @@ class Backward:
         """The GPU of that stream, and the stream that was current there before."""
         self._began = False
         self._first = torch_private.next_sequence_number()
-        """The next sequence number at the last call: nodes from here on are newer, for a second backward pass."""
+        """The next sequence number at the last call of `follow`. Later nodes belong to a second backward pass."""
         roots = [node for node in map(_node_of, outputs) if node is not None]
-        self._look_at(roots)
+        self._analyze(roots)
         sinks = {node for node in map(_node_of, inputs or ()) if node is not None}
         for node, step in self._steps.items():
             step.is_sink = node in sinks if sinks else not any(after for after, _ in node.next_functions)
         places = {step.place for step in self._steps.values()}
         self.switches = any(place is not None and not self._is_callers(place) for place in places)
-        """True if a node runs on another stream than the caller's."""
+        """True if any node runs on a stream other than the caller's."""
         if self.switches:
-            self._find_announcements(roots)
+            self._find_awaited(roots)
 
     def follow(self) -> None:
         """Make the stream of the node that runs now the current stream, once per node."""
@@ -107,14 +107,14 @@ class Backward:
         if step is not None:
             self._enter(step, first)
         elif node is None and self._began:
-            # A callback at the end, which comes after all leaves.
+            # A callback at the end of the pass: all leaves are done.
             self.finish()
 
     def leave(self, first: int | None = None) -> None:
-        """End the present node: restore the stream that was current before, for new nodes from number `first` on."""
+        """Leave the current node. Nodes created from number `first` on get the stream that was current before it."""
         step, self._now = self._steps.get(self._now), None
         if step is not None:
-            self._announce(step)
+            self._record_event(step)
         if self._outer is not None:
             outer, self._outer = self._outer, None
             self._choose(*outer, first)
@@ -124,13 +124,13 @@ class Backward:
         self.leave()
         for step in self._steps.values():
             if step.is_sink and step.place is not None:
-                self._make_up_for(step)
+                self._wait_for_skipped(step)
                 if step.event is not None and not self._is_callers(step.place):
                     _stream(step.place[0], self._callers[step.place[0]]).wait_event(step.event)
                 step.is_sink = False
 
-    def _look_at(self, roots: list[Any]) -> None:
-        """Find all nodes, their streams, and which of them pass gradients to which."""
+    def _analyze(self, roots: list[Any]) -> None:
+        """Find all nodes, the nodes that send each a gradient, and their streams."""
         waiting = list(roots)
         for root in roots:
             self._steps.setdefault(root, _Step(root))
@@ -151,19 +151,19 @@ class Backward:
                 continue
             number = torch_private.sequence_number(node)
             if number >= _LAST:
-                # Made when the leaf was first used.
+                # An accumulator is created when its leaf is first used.
                 users = [torch_private.sequence_number(user.node) for user in step.before]
                 number = min(users, default=torch_private.next_sequence_number())
             step.place = (device.index, self._thread.stream_of_node(device.index, number))
 
-    def _find_announcements(self, roots: list[Any]) -> None:
-        """Mark the nodes that other streams wait for, and make the roots wait for the caller's stream."""
+    def _find_awaited(self, roots: list[Any]) -> None:
+        """Mark the nodes that another stream waits for, and make the roots wait for the caller's stream."""
         for step in self._steps.values():
             for before in step.before:
                 if before.place is not None and before.place != step.place:
-                    before.announces = True
+                    before.is_awaited = True
             if step.is_sink and step.place is not None and not self._is_callers(step.place):
-                step.announces = True
+                step.is_awaited = True
         for root in {*roots}:
             place = self._steps[root].place
             if place is not None and not self._is_callers(place):
@@ -176,7 +176,7 @@ class Backward:
 
     def _enter(self, step: _Step, first: int) -> None:
         for before in step.before:
-            self._make_up_for(before)
+            self._wait_for_skipped(before)
         self._now = step.node
         self._began = step.is_done = True
         if step.place is not None:
@@ -185,8 +185,8 @@ class Backward:
             self._choose(gpu, stream, first)
             self._wait(step)
 
-    def _make_up_for(self, last: _Step) -> None:
-        """Add the waits of a skipped node, and of the skipped nodes before it."""
+    def _wait_for_skipped(self, last: _Step) -> None:
+        """Add the missing waits of a node that was skipped, and of the skipped nodes before it."""
         waiting = [last]
         while waiting:
             step = waiting[-1]
@@ -198,7 +198,7 @@ class Backward:
             if not step.is_done:
                 step.is_done = True
                 self._wait(step)
-                self._announce(step)
+                self._record_event(step)
 
     def _wait(self, step: _Step) -> None:
         """Make a node's stream wait for the nodes whose gradients it gets."""
@@ -208,8 +208,8 @@ class Backward:
                 if before.event is not None and before.place != step.place:
                     stream.wait_event(before.event)
 
-    def _announce(self, step: _Step) -> None:
-        if step.announces and step.place is not None and step.event is None:
+    def _record_event(self, step: _Step) -> None:
+        if step.is_awaited and step.place is not None and step.event is None:
             step.event = _stream(*step.place).record_event(CudaEvent())
 
     def _choose(self, gpu: int, stream: int, first: int | None) -> None:

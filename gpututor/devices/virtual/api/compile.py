@@ -17,7 +17,7 @@ _real_export: Any = torch.export.export
 
 
 def compile(model: Any = None, **kwargs: Any) -> Any:
-    """Stand in for `torch.compile`: reject the backend "cudagraphs", and run flex attention's eager kernel."""
+    """Stand in for `torch.compile`: reject the backend "cudagraphs", and replace flex attention by its eager kernel."""
     if getattr(model, "__name__", "") == "_flex_attention_hop_wrapper":
         return eager_flex_attention
     if kwargs.get("backend") == "cudagraphs":
@@ -37,7 +37,7 @@ def eager_flex_attention(*args: Any, **kwargs: Any) -> Any:
 
 
 def export(mod: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
-    """Refuse tensors on a device: torch would look into the memory of its constants."""
+    """Stand in for `torch.export.export`: reject device tensors, because torch would read the memory of constants."""
     held = [*mod.parameters(), *mod.buffers()] if isinstance(mod, torch.nn.Module) else []
     given = torch_private.tree_leaves((args, kwargs))
     if any(type(value) is VirtualTensor for value in (*held, *given)):

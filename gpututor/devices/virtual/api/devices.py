@@ -17,15 +17,15 @@ _NAMESPACE = uuid.UUID("6f0f8c2e-6d0c-5b0e-9d2e-0c4f7a3b1d58")
 
 
 def uuid_of(slot: int) -> uuid.UUID:
-    """Return the identity of the GPU in a slot of the machine: always the same, so that a variable can name it."""
+    """Return the UUID of the GPU in a slot. It never changes, so `CUDA_VISIBLE_DEVICES` can name it."""
     return uuid.uuid5(_NAMESPACE, str(slot))
 
 
 def visible_slots(count: int) -> list[int]:
     """Return the slots that the process sees of a machine with `count` GPUs, in the order of `CUDA_VISIBLE_DEVICES`.
 
-    The variable has numbers or beginnings of names (`GPU-…`). The list ends before the first entry that is not a GPU of
-    the machine. It is empty if a GPU is named twice (CUDA C++ Programming Guide, "CUDA Environment Variables";
+    The variable lists numbers, or UUIDs (`GPU-…`) that may be shortened. An entry that is not a GPU of the machine ends
+    the list. The list is empty if it names a GPU twice (CUDA C++ Programming Guide, "CUDA Environment Variables";
     torch/cuda/__init__.py).
     """
     wanted = torch_private.parse_visible_devices()
@@ -43,7 +43,7 @@ def visible_slots(count: int) -> list[int]:
 
 
 REGISTERS = 64 << 10
-"""32-bit registers of a multiprocessor, and of a block at most, for every capability (CUDA C++ Programming Guide)."""
+"""32-bit registers of a multiprocessor, also the maximum for a block (CUDA C++ Programming Guide)."""
 SHARED_PER_BLOCK = 48 << 10
 """Bytes of shared memory that a block has by default (the same guide)."""
 
@@ -132,7 +132,7 @@ def is_built() -> bool:
 
 def device_count() -> int:
     machine = active_machine()
-    machine.look()
+    machine.refresh_gpus()
     return len(machine.gpus)
 
 
@@ -164,7 +164,7 @@ def lazy_init() -> None:
 
 
 def lazy_call(call: Any, **kwargs: Any) -> None:
-    """Run `call` now; CUDA queues calls until it starts, which it never does without a GPU."""
+    """Run `call` now. CUDA would queue the call until it starts, and it never starts without a GPU."""
     machine = active_machine()
     if machine.gpus and not machine.in_bad_fork:
         call()
@@ -222,7 +222,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    """Return True for two different GPUs: each reaches every other one, and none itself, as CUDA counts it."""
+    """Return True for two different GPUs. As in CUDA, a GPU is not its own peer."""
     machine = active_machine()
     machine.start()
     index = torch_private.cuda_device_index(device, optional=True)
@@ -265,9 +265,9 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
 
 CUDA_VERSION: str = torch.version.cuda or "12.8"
-"""The CUDA version; for a CPU build, the newest that knows every GPU of gpus.toml, from Pascal to Blackwell."""
+"""The CUDA version; for a CPU build, the newest that supports every GPU of gpus.toml, from Pascal to Blackwell."""
 _CUDNN_VERSION = 91002
-"""cuDNN 9.10.2, as in PyTorch's builds for CUDA 12.8, and the last series that knows Pascal and Volta."""
+"""cuDNN 9.10.2, as in PyTorch's builds for CUDA 12.8; the last series that supports Pascal and Volta."""
 _real_cudnn_version: Any = torch.backends.cudnn.version
 
 _PLANS_AT_MOST = 4096
@@ -276,7 +276,7 @@ _limits: WeakKeyDictionary[VirtualGpu, int] = WeakKeyDictionary()
 
 
 def has_cudnn() -> bool:
-    """Return True for a CUDA build, which has cuDNN also on a machine without a GPU."""
+    """Return True for a CUDA build, which includes cuDNN even on a machine without a GPU."""
     return "cuda" in active_machine().backends
 
 
@@ -288,7 +288,7 @@ def cudnn_version() -> int | None:
 
 
 class PlanCache:
-    """The cuFFT plan cache of one GPU, or of the current one: always empty; its limit is remembered."""
+    """The cuFFT plan cache of one GPU, by default the current GPU. It is always empty, but remembers its limit."""
 
     def __init__(self, gpu: VirtualGpu | None = None) -> None:
         self._of = gpu
@@ -314,7 +314,7 @@ class PlanCache:
 
 
 class PlanCaches(PlanCache):
-    """`torch.backends.cuda.cufft_plan_cache`: the current GPU's, and by number any GPU's."""
+    """`torch.backends.cuda.cufft_plan_cache`: the current GPU's cache; an index selects another GPU's."""
 
     def __getitem__(self, device: Any) -> PlanCache:
         index = torch_private.cuda_device_index(device)

@@ -13,7 +13,7 @@ from gpututor.devices.virtual import cuda_errors, execution, torch_private
 from gpututor.devices.virtual.api.compile import run_control_flow
 from gpututor.devices.virtual.api.random import generator_kind
 from gpututor.devices.virtual.api.tensor_types import convert_type, legacy_new, refuse_apply
-from gpututor.devices.virtual.machine import active_machine, cpp_device, is_on, meant_device
+from gpututor.devices.virtual.machine import active_machine, cpp_device, is_on, requested_device
 from gpututor.devices.virtual.operators.attention import attention
 from gpututor.devices.virtual.operators.autocast import fused_softmax
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
@@ -25,20 +25,20 @@ from gpututor.devices.virtual.tensors.tensor import (
     VirtualTensor,
     check_gradients,
     device_attribute,
+    device_from_cpp,
     get_device,
     is_cuda_attribute,
     is_meta_attribute,
-    seen_device,
 )
 
 Tensor = torch.Tensor
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
-"""Filled by `fill_handlers`."""
+"""Functions that handle calls of torch, by the called function; filled by `fill_handlers`."""
 
 
 class DeviceFunctionMode(TorchFunctionMode):
-    """Only rewrites arguments and messages; the dispatch mode runs the operators."""
+    """Function mode that rewrites arguments and error messages; the dispatch mode runs the operators."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not is_on():
@@ -57,7 +57,7 @@ class DeviceFunctionMode(TorchFunctionMode):
             raise
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             if error.args and isinstance(error.args[0], str):
-                error.args = (cuda_errors.in_cudas_words(error.args[0]), *error.args[1:])
+                error.args = (cuda_errors.with_cuda_device_names(error.args[0]), *error.args[1:])
             raise
 
 
@@ -69,7 +69,7 @@ def _has_own_function(kinds: Any) -> bool:
 
 
 def _call_switched_off(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Call a function in a thread that outlived the block."""
+    """Call a function after the virtual GPU was switched off, in a thread that still has its modes."""
     try:
         return func(*args, **kwargs)
     except (RuntimeError, TypeError) as error:
@@ -87,7 +87,7 @@ _of_this_thread = _OfThisThread()
 
 
 def thread_has_modes() -> bool:
-    """Return True if this thread sees the virtual GPU, as all threads do that were started while it was on."""
+    """Return True if this thread sees the virtual GPU, as all threads started while it was on do."""
     return _of_this_thread.depth > 0
 
 
@@ -109,12 +109,12 @@ class ThreadModes:
 
 
 def _check_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Check a generator's device here, as C++ gives the dispatch mode another object, without the device."""
+    """Check a generator's device. The dispatch mode cannot: C++ passes it another object, without the device."""
     device = kwargs.get("device")
     if device is None:
         tensor = args[0] if args else None
         device = tensor.device if isinstance(tensor, Tensor) else torch_private.default_device() or "cpu"
-    expected, kind = meant_device(device).type, generator_kind(kwargs["generator"])
+    expected, kind = requested_device(device).type, generator_kind(kwargs["generator"])
     if expected != kind:
         raise cuda_errors.wrong_generator(expected, kind)
 
@@ -131,7 +131,7 @@ _CALLS_IN_WORDS = {
 
 
 def _call_in_words(func: Any) -> str:
-    """Return a call of torch as users write it: `Tensor.item()`."""
+    """Return a function of torch as users call it: `Tensor.item()`."""
     name = getattr(func, "__name__", "")
     if name in _CALLS_IN_WORDS:
         return _CALLS_IN_WORDS[name]
@@ -161,7 +161,7 @@ def make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device
 
     Raises `RuntimeError` for a tensor on a GPU.
     """
-    if device is not None and meant_device(device).type == "cuda":
+    if device is not None and requested_device(device).type == "cuda":
         raise cuda_errors.cannot_pin("torch.cuda.FloatTensor")
     made = func(*args, **kwargs)
     pin(made)
@@ -174,7 +174,7 @@ def _with_cpp_device(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call functions that take a device by name, or the device of their first tensor."""
+    """Call a function that takes a `device` argument, by default the device of its first tensor."""
     if kwargs.get("pin_memory"):
         named = {name: value for name, value in _with_cpp_device(kwargs).items() if name != "pin_memory"}
         device = kwargs.get("device")
@@ -183,10 +183,11 @@ def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _new_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Make a tensor, by default on the first tensor's device, whose number C++ forgets."""
+    """Make a tensor, by default on the device of the first tensor: C++ would drop the GPU's index."""
     device = kwargs.get("device")
+    device = device_from_cpp(args[0].device) if device is None else device
     args = (args[0], *_with_host_storage(args[1:]))
-    return func(*args, **{**kwargs, "device": cpp_device(seen_device(args[0].device) if device is None else device)})
+    return func(*args, **{**kwargs, "device": cpp_device(device)})
 
 
 def _with_host_storage(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -213,7 +214,7 @@ _FROM_DATA = (torch.as_tensor, torch.asarray, torch.tensor)
 
 
 def _without_device_scalars(values: Any) -> Any:
-    """Read scalars on a device back to the host, one at a time, as CUDA does to make a new tensor of them."""
+    """Read device scalars back to the host, one at a time, as CUDA does for `torch.tensor([a, b])`."""
     if not any(type(value) in (list, tuple, VirtualTensor) for value in values):
         return values
     return [
@@ -225,7 +226,7 @@ def _without_device_scalars(values: Any) -> Any:
 
 
 def _read_scalar(value: VirtualTensor) -> Tensor:
-    """Read a scalar, and keep its dtype: the new tensor takes it."""
+    """Read a scalar into a CPU tensor, whose dtype the new tensor takes."""
     number = value.item()
     with torch_private.host_only():
         return torch.scalar_tensor(number, dtype=value.dtype)
@@ -261,7 +262,7 @@ def _refuse_numpy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _read_on_host(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call C++ that reads a CPU tensor's values without an operator: a copy may still be writing them."""
+    """Call a C++ function that reads a CPU tensor without an operator, and record the access for data races."""
     machine = active_machine()
     if machine.pending_copies and type(args[0]) is not VirtualTensor:
         execution.races.record_host_access(machine, args)
@@ -269,7 +270,7 @@ def _read_on_host(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Read lengths on the host, wherever they are, as on CUDA (LossCTC.cpp)."""
+    """Read the lengths on the host, on whichever device they are, as CUDA does (LossCTC.cpp)."""
 
     def to_list(lengths: Any) -> Any:
         return lengths.reshape(-1).tolist() if isinstance(lengths, Tensor) else lengths
@@ -279,7 +280,7 @@ def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _set_gradient(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Compare devices and raise the engine's error: the engine does not compare devices of wrapper subclasses."""
+    """Raise the engine's error for a gradient on another device: the engine does not check wrapper subclasses."""
     tensor, gradient = args
     if isinstance(gradient, Tensor) and gradient.device != tensor.device:
         raise cuda_errors.wrong_gradient(tensor.device, gradient.device)
@@ -294,7 +295,7 @@ def _softmax(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _set_item(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Assign a number as a CPU tensor, as C++ does only for a tensor on CUDA (python_variable_indexing.cpp)."""
+    """Assign a number as a CPU tensor, as C++ does for CUDA tensors only (python_variable_indexing.cpp)."""
     if len(args) == 3 and type(args[0]) is VirtualTensor and type(args[2]) in (int, float, bool, complex):
         with torch_private.host_only():
             value = torch.scalar_tensor(args[2], dtype=args[0].dtype)
@@ -303,7 +304,7 @@ def _set_item(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _set_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run `parameter.data = parameter.data.cuda()`: C++ would see two incompatible kinds of tensor."""
+    """Run `parameter.data = parameter.data.cuda()`, which C++ rejects for incompatible kinds of tensors."""
     tensor, value = args
     if isinstance(value, Tensor) and (type(tensor) is VirtualTensor) is not (type(value) is VirtualTensor):
         return set_data_across_devices(tensor, value)
@@ -311,10 +312,10 @@ def _set_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _new(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call an old constructor, which C++ knows for real devices only."""
+    """Call a legacy constructor, which C++ has for real devices only."""
     like, *rest = args
     if type(like) is not VirtualTensor:
-        if like.device.type == "cpu" and kwargs.get("device") and meant_device(kwargs["device"]).type == "cuda":
+        if like.device.type == "cpu" and kwargs.get("device") and requested_device(kwargs["device"]).type == "cuda":
             raise RuntimeError("legacy constructor expects device type: cpu but device type: cuda was passed")
         return func(*args, **_with_cpp_device(kwargs))
     if like.is_sparse:  # SparseAdam calls it
@@ -323,11 +324,11 @@ def _new(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _sparse_coo_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Make a sparse tensor without elements on its GPU: C++ would forget the GPU's number."""
+    """Make a sparse tensor without elements on its GPU: C++ would drop the GPU's index."""
     size = args[0] if args else kwargs.get("size")
     device = kwargs.get("device") or torch_private.default_device()
     sizes_only = len(args) == 1 and isinstance(size, tuple | list) and all(type(length) is int for length in size)
-    if device is None or not sizes_only or meant_device(device).type != "cuda":
+    if device is None or not sizes_only or requested_device(device).type != "cuda":
         return _factory(func, args, kwargs)
     device = cpp_device(device)
     indices = torch.empty((len(args[0]), 0), dtype=torch.int64, device=device)
@@ -351,7 +352,7 @@ _LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "ran
 
 
 def _attribute(name: str) -> Any:
-    """Return the function that a function mode sees when an attribute of a tensor is read."""
+    """Return the function that function modes see when the attribute `name` of a tensor is read."""
     return getattr(Tensor, name).__get__
 
 

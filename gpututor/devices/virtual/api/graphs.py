@@ -1,7 +1,8 @@
-"""CUDA graphs: captured and replayed work; torch's own `graph` and `make_graphed_callables` call it.
+"""`torch.cuda.CUDAGraph`, which torch's own `graph` and `make_graphed_callables` use.
 
 On CUDA nothing runs during a capture, and its results are undefined until the first replay. Here operators are
-computed, as Python needs their shapes. At the end, results become NaN, and earlier tensors and generators are restored.
+computed, because Python needs their shapes. At the end of the capture, its results become NaN, and earlier tensors and
+generators get back the values that they had before.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _EMPTY = (
 _real_block: Any = torch.cuda.graph
 _streams: WeakKeyDictionary[VirtualMachine, CudaStream] = WeakKeyDictionary()
 _debugged: WeakSet[VirtualMachine] = WeakSet()
-"""Machines on which a graph's structure is kept."""
+"""Machines whose graphs store their structure for `debug_dump`."""
 _own_pools, _shared_pools = count(1), count(1)
 
 
 class _Seeds:
-    """The seed and the offset of random numbers in graphs: two elements on the GPU, as long as it has graphs."""
+    """The seed and the offset of random numbers in graphs: two elements on the GPU while graphs exist."""
 
     def __init__(self, gpu: VirtualGpu) -> None:
         self._elements = [Allocation(gpu.memory, 8) for _ in range(2)]
@@ -73,7 +74,7 @@ class CUDAGraph:
         self._pool = (0, 0)
         self._is_executable = False
         self._has_structure = False
-        """True if `debug_dump` can write it: CUDA destroys its own structure after the first time."""
+        """True if `debug_dump` can write the structure, which CUDA destroys after the first dump."""
         self._drawn: list[tuple[RandomState, torch.Tensor, int]] = []
         self._memory: CachingAllocator | None = None
         self._contents: GraphMemory | None = None
@@ -146,7 +147,7 @@ class CUDAGraph:
         self._is_executable = True
 
     def replay(self) -> None:
-        """Run everything again on the current stream, with the values that its inputs have now; one launch."""
+        """Run the captured work again on the current stream, with its inputs' current values, as one launch."""
         if self._work is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         machine = active_machine()
@@ -161,7 +162,7 @@ class CUDAGraph:
         shared_pools(machine).replayed(machine, self._pool, self._contents, last)
 
     def reset(self) -> None:
-        """Forget the graph, and its memory unless tensors hold it."""
+        """Delete the graph, and free the memory that no tensor uses."""
         if self._memory is not None:
             self._memory.graphs.close(self._pool)
         if self._contents is not None and self._machine is not None:
@@ -173,7 +174,7 @@ class CUDAGraph:
             self.reset()
 
     def pool(self) -> Any:
-        """Return the graph's memory, which others may share."""
+        """Return the graph's memory pool, which other graphs may share."""
         if self._work is None:
             raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
         return self._pool
@@ -183,7 +184,7 @@ class CUDAGraph:
         _debugged.add(active_machine())
 
     def debug_dump(self, debug_path: str) -> None:
-        """Write the graph as a DOT file; warn, as CUDAGraph.cpp does, about each step and about what is missing."""
+        """Write the graph as a DOT file, with the warnings of CUDAGraph.cpp."""
         if not self._keep_graph and active_machine() not in _debugged:
             warnings.warn(
                 "CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()", UserWarning, stacklevel=2

@@ -1,7 +1,7 @@
 """TorchScript on the virtual GPU.
 
-Virtual tensors have no memory that C++ could save. So a file holds their values as CPU tensors, and names their devices
-in a small extra file. Every PyTorch can read it.
+Virtual tensors have no memory that C++ could save. So a saved module contains their values as CPU tensors, and names
+their devices in an extra file of the archive. Every PyTorch can load it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import meant_device, python_device
+from gpututor.devices.virtual.machine import python_device, requested_device
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _CONVOLUTIONS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
@@ -39,7 +39,7 @@ _of_thread = _OfThread()
 
 @contextmanager
 def for_tracing() -> Iterator[None]:
-    """Enter `ForTracing`, once: to check a trace, PyTorch traces again within."""
+    """Enter `ForTracing`, unless it is active: PyTorch traces again to check a trace."""
     if _of_thread.is_tracing:
         yield
         return
@@ -52,7 +52,7 @@ def for_tracing() -> Iterator[None]:
 
 
 class ForTracing(TorchFunctionMode):
-    """Replaces convolutions by a call that is traced, unlike `aten::convolution` (torchgen's DONT_RECORD_TRACE)."""
+    """Function mode that replaces `aten::convolution`, which traces omit (torchgen's DONT_RECORD_TRACE)."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _CONVOLUTIONS:
@@ -75,7 +75,7 @@ def _convolution(dims: int, given: dict[str, Any], transposed: bool) -> torch.Te
     if padding == "same":
         totals = [step * (size - 1) for step, size in zip(dilation, weight.shape[2:], strict=True)]
         if any(total % 2 for total in totals):
-            # More on the right, as in Convolution.cpp.
+            # An odd total pads one more on the right, as in Convolution.cpp.
             x = torch.nn.functional.pad(x, [side for total in reversed(totals) for side in (0, total % 2)])
         padding = [int(total) // 2 for total in totals]
     elif padding == "valid":
@@ -105,7 +105,7 @@ _NO_CUDA = (
     # The error of a CUDA build without a GPU.
     *("CUDA driver version is insufficient", "Found no NVIDIA driver on your system"),
 )
-"""C++'s messages if a script moves a tensor: it looks for a real GPU, and no mode sees it."""
+"""C++'s messages if a script moves a tensor to a GPU: C++ looks for a real GPU, unseen by modes."""
 _GPU_NAME = re.compile(rb"cuda:\d+")
 _ScriptModule: Any = torch_private.ScriptModule
 
@@ -113,7 +113,7 @@ _ScriptModule: Any = torch_private.ScriptModule
 def _tracing(real: Any) -> Any:
     def trace(*args: Any, **kwargs: Any) -> Any:
         with for_tracing():
-            # C++ would save the example inputs together with the trace.
+            # C++ would save the example inputs with the trace.
             return real(*args, **{**kwargs, "_store_inputs": False})
 
     return trace
@@ -132,7 +132,7 @@ def _nodes(block: Any) -> Iterator[Any]:
 
 
 def _constants(graph: Any, kind: str) -> list[Any]:
-    """Return the nodes of a graph that are constants of that kind: `t` for tensors, `s` for texts and devices."""
+    """Return the graph's constants of a kind: `t` for tensors, `s` for strings and devices."""
     nodes = [node for node in _nodes(graph) if node.kind() == "prim::Constant" and node.hasAttribute("value")]
     return [node for node in nodes if node.kindOf("value") == kind]
 
@@ -159,7 +159,7 @@ class _Slot:
         self.owner.setattr(self.name, value)
 
     def like(self, value: torch.Tensor) -> torch.Tensor:
-        """Return `value` as a parameter if the original is a parameter: C++ drops the Python class when it loads."""
+        """Return `value` as a parameter if the original is a parameter: C++ drops the Python class on loading."""
         return torch.nn.Parameter(value, self.value.requires_grad) if self.is_parameter else value
 
 
@@ -180,16 +180,16 @@ def _values_on_host(program: Any) -> Iterator[dict[str, str]]:
     """Put CPU tensors in place of virtual ones inside the block; yield the device of each by name."""
     devices: dict[str, str] = {}
     undo: list[Any] = []
-    twins: dict[int, torch.Tensor] = {}
+    cpu_tensors: dict[int, torch.Tensor] = {}
     try:
         for slot in _slots(program):
             value = slot.value
             if type(value) is not VirtualTensor:
                 continue
             devices[slot.full_name] = str(value._device)
-            if id(value) not in twins:
-                twins[id(value)] = slot.like(value.detach().cpu())
-            slot.put(twins[id(value)])
+            if id(value) not in cpu_tensors:
+                cpu_tensors[id(value)] = slot.like(value.detach().cpu())
+            slot.put(cpu_tensors[id(value)])
             undo.append(partial(slot.put, value))
         places = set()
         for graph in _graphs(program):
@@ -217,7 +217,7 @@ def _values_on_host(program: Any) -> Iterator[dict[str, str]]:
             restore()
 
 
-def _with_cudas_words(real: Any) -> Any:
+def _with_cuda_messages(real: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return real(*args, **kwargs)
@@ -225,23 +225,23 @@ def _with_cudas_words(real: Any) -> Any:
             if error.args and isinstance(error.args[0], str):
                 if any(words in error.args[0] for words in _NO_CUDA):
                     raise cuda_errors.unsupported(
-                        "moving a tensor to a GPU inside TorchScript", "Move it before."
+                        "moving a tensor to a GPU inside TorchScript", "Move it before the call."
                     ) from None
-                error.args = (cuda_errors.in_cudas_words(error.args[0]), *error.args[1:])
+                error.args = (cuda_errors.with_cuda_device_names(error.args[0]), *error.args[1:])
             raise
 
     return call
 
 
 def _translated(real: Any) -> Any:
-    return lambda self: cuda_errors.in_cudas_words(real(self))
+    return lambda self: cuda_errors.with_cuda_device_names(real(self))
 
 
 graph_text = _translated(torch_private.Graph.__str__)
 graph_repr = _translated(torch_private.Graph.__repr__)
 code = property(_translated(_ScriptModule.code.fget))
-method_call = _with_cudas_words(torch_private.ScriptMethod.__call__)
-function_call = _with_cudas_words(torch.jit.ScriptFunction.__call__)
+method_call = _with_cuda_messages(torch_private.ScriptMethod.__call__)
+function_call = _with_cuda_messages(torch.jit.ScriptFunction.__call__)
 
 
 def _saving(real: Any) -> Any:
@@ -262,7 +262,7 @@ function_save_to_buffer = _saving(torch.jit.ScriptFunction.save_to_buffer)
 
 
 def _refusing(real: Any, call: str) -> Any:
-    """Refuse virtual tensors: the real function works on their memory in C++."""
+    """Return a function that rejects programs with virtual tensors: C++ would read their memory."""
 
     def refuse(program: Any, *args: Any, **kwargs: Any) -> Any:
         if any(type(slot.value) is VirtualTensor for slot in _slots(program)):
@@ -279,7 +279,7 @@ save_for_mobile = _refusing(_ScriptModule._save_for_lite_interpreter, "saving a 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
     """Read a file on the CPU, then move it to the devices of `map_location` or of the file."""
-    device = None if map_location is None else meant_device(map_location)
+    device = None if map_location is None else requested_device(map_location)
     written = _location_in_file(f) if device is None else ""
     extra = {**(_extra_files or {}), DEVICES_FILE: ""}
     program = _real_load(f, "cpu", extra, _restore_shapes)
@@ -297,7 +297,7 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
 
 
 def _location_in_file(f: Any) -> str:
-    """Return the GPU that a file of a CUDA machine names for its tensors; empty if it names none."""
+    """Return the GPU of the tensors in a file that was saved on CUDA; empty if there is none."""
     is_path = isinstance(f, str | os.PathLike)
     start = None if is_path else f.tell()
     try:

@@ -23,7 +23,7 @@ from gpututor.devices.virtual.memory.stream_pools import PoolId
 
 
 def _started_memory(device: Any) -> CachingAllocator | None:
-    """Return the memory of a device; None before CUDA has started, when every figure is 0."""
+    """Return the allocator of a device; None before CUDA has started, when all statistics are 0."""
     if not is_initialized():
         return None
     index = active_machine().current.index if device is None else torch_private.cuda_device_index(device, optional=True)
@@ -31,7 +31,7 @@ def _started_memory(device: Any) -> CachingAllocator | None:
 
 
 def _memory_of(index: int) -> CachingAllocator:
-    """Return a GPU's memory. Raises the allocator's own error for a number without a GPU."""
+    """Return a GPU's allocator. Raises the allocator's own error for an invalid index."""
     gpus = active_machine().gpus
     if not 0 <= index < len(gpus):
         raise cuda_errors.invalid_device_argument(index)
@@ -65,12 +65,12 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 
 def nested_statistics(index: int) -> dict[str, Any]:
-    """Return all figures of a GPU's allocator: figure, pool, metric."""
+    """Return all statistics of a GPU's allocator, as `[statistic][pool][metric]`."""
     return _memory_of(index).figures()
 
 
 def _to_reset(index: Any, call: str) -> CachingAllocator:
-    """Return a GPU's memory. Raises the allocator's own error before CUDA has started, even for number 0."""
+    """Return a GPU's allocator. Raises the allocator's own error before CUDA has started, even for index 0."""
     if not isinstance(index, int):
         raise RuntimeError(f"invalid argument to {call}")  # torch/csrc/cuda/Module.cpp
     if not is_initialized():
@@ -104,7 +104,7 @@ def empty_host_cache() -> None:
 
 
 def host_statistics() -> dict[str, Any]:
-    """Return all figures of the allocator of page-locked memory: figure, metric."""
+    """Return all statistics of the allocator of page-locked memory, as `[statistic][metric]`."""
     return pinned_memory(active_machine()).figures()
 
 
@@ -117,9 +117,9 @@ def reset_host_accumulated() -> None:
 
 
 def snapshot(mempool: Sequence[int] | None = None) -> dict[str, Any]:
-    """Return every segment, or those of one pool, with its blocks, and the recorded history.
+    """Return all segments, or one pool's segments, with their blocks, and the recorded history.
 
-    `mempool` is a pool's two numbers; a third argument, if it is false, leaves out the history.
+    `mempool` is a pool's id, two numbers. A third element that is false leaves out the history.
     """
     first, second, *rest = mempool or (0, 0)
     wanted, with_history = (first, second), all(rest)
@@ -144,7 +144,7 @@ def snapshot(mempool: Sequence[int] | None = None) -> dict[str, Any]:
 
 
 _CONTEXTS = {None: (), "state": ("alloc",), "alloc": ("alloc",), "all": ACTIONS}
-"""The actions that get a stack, by the argument `context`."""
+"""The actions that record a stack, by the argument `context`."""
 
 
 def record_history(
@@ -157,7 +157,7 @@ def record_history(
     global_record_annotations: bool = False,
     skip_actions: Sequence[str] = (),
 ) -> None:
-    """Record the history of all GPUs from now on: `all` events, or the `state` of live blocks; None ends it."""
+    """Start recording all GPUs' memory history: `all` events, or the `state` of live blocks. None stops it."""
     if enabled not in (None, "state", "all"):
         raise RuntimeError("expected state to be 'state', 'all', or None")  # torch/csrc/cuda/memory_snapshot.cpp
     if context not in _CONTEXTS:
@@ -188,7 +188,7 @@ def record_history_legacy(
 
 
 def _mapped(first: Block) -> Iterator[list[Block]]:
-    """Yield each run of adjacent blocks with memory: a whole segment, or a mapped part of an expandable segment."""
+    """Yield each run of adjacent mapped blocks: a whole segment, or a part of an expandable segment."""
     run = list[Block]()
     block: Block | None = first
     while block is not None:
@@ -231,7 +231,7 @@ def _segment(gpu: VirtualGpu, pool: Pool, run: list[Block]) -> dict[str, Any]:
 
 
 class MemPool:
-    """`torch.cuda.MemPool`: memory apart from the rest, for `torch.cuda.use_mem_pool` and graphs."""
+    """`torch.cuda.MemPool`: a private memory pool for `torch.cuda.use_mem_pool` and graphs."""
 
     def __init__(self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False) -> None:
         for name, value in (("allocator", allocator), ("use_on_oom", use_on_oom), ("no_split", no_split)):
@@ -283,7 +283,7 @@ def _settings() -> AllocatorSettings:
 
 
 def set_allocator_settings(text: str) -> None:
-    """Give the allocators of all GPUs other settings. Raises `ValueError` for an unknown key or value."""
+    """Change the settings of all GPUs' allocators. Raises `ValueError` for an unknown key or value."""
     settings = parse_settings(text)
     for gpu in active_machine().gpus:
         gpu.memory.settings = settings

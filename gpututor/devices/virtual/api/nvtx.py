@@ -13,7 +13,7 @@ from gpututor.devices.recorder import Place
 from gpututor.devices.virtual.machine import active_machine
 
 CAPTURE = "cudaProfilerStart"
-"""The range between `torch.cuda.profiler.start()` and `stop()`, to which Nsight Systems can be limited."""
+"""Name of the range between `torch.cuda.profiler.start()` and `stop()`; Nsight Systems can record only this range."""
 
 
 class Open(NamedTuple):
@@ -21,7 +21,7 @@ class Open(NamedTuple):
 
     name: str
     began: int
-    """Nanoseconds of the machine."""
+    """Nanoseconds on the machine's clock."""
     place: Place | None
     """The line that began it; None if nothing is recorded."""
 
@@ -45,7 +45,7 @@ class _Ranges(threading.local):
 
 _of_thread = _Ranges()
 _shared: dict[int | str, Open] = {}
-"""The ranges of `range_start` by identity, and the capture's, of all threads."""
+"""Open ranges of all threads that need not nest: `range_start`'s by identity, and the profiler's by `CAPTURE`."""
 _identities = itertools.count(1)
 
 
@@ -83,13 +83,13 @@ def mark(msg: Any) -> None:
 
 
 def start_capture() -> None:
-    """Open the capture's range, unless it is open."""
+    """Open the range of `torch.cuda.profiler`, unless it is open."""
     if CAPTURE not in _shared:
         _shared[CAPTURE] = Open.now(CAPTURE)
 
 
 def forget() -> None:
-    """Forget all open ranges: they end with their machine, and are not recorded."""
+    """Drop all open ranges without recording them, when their machine ends."""
     _of_thread.open.clear()
     _shared.clear()
 

@@ -1,8 +1,8 @@
-"""Optimizers and encoder layers that choose other kernels on CUDA.
+"""Optimizers, profiler ranges and encoder layers that take other paths on CUDA.
 
-PyTorch has two paths through an encoder's layer. The fused path, for inference, reads the mask and ignores `is_causal`;
-the other path, for training, trusts `is_causal=True` and ignores the mask. The fused operator refuses virtual tensors,
-so the other path runs here, with arguments that give the fused path's values.
+PyTorch has two paths through an encoder layer. The fused path, for inference, reads the mask and ignores `is_causal`.
+The other path, for training, trusts `is_causal=True` and ignores the mask. The fused operator rejects virtual tensors,
+so the other path runs here, with arguments that give the fused path's results.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _real_enter: Any = _profiler.record_function.__enter__
 _real_exit: Any = _profiler.record_function.__exit__
 _RANGE = "_range_of_virtual_gpu"
 _TORCHS_OWN = ("Optimizer.", "enumerate(DataLoader)#", "DistributedDataParallel.")
-"""Prefixes of torch's own ranges. They go into profiles, but would flood a trace."""
+"""Prefixes of torch's own ranges, which are left out of traces because there are too many."""
 _DYNAMOS_OWN = " (dynamo_timed)"
 """Ending of ranges of torch 2.10's compiler."""
 
@@ -71,7 +71,7 @@ def leave_range(self: Any, *exception: Any) -> None:
             named.end()
 
 
-# TorchScript compiles these methods: it uses their `__name__`, and the source of the function in `__wrapped__`.
+# TorchScript compiles these methods by their `__name__` and the source of `__wrapped__`.
 enter_range.__name__, leave_range.__name__ = "__enter__", "__exit__"
 enter_range.__wrapped__, leave_range.__wrapped__ = _real_enter, _real_exit  # type: ignore[attr-defined]
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import torch_private
-from gpututor.devices.virtual.machine import CPU, VirtualGpu, active_machine, meant_device, python_device
+from gpututor.devices.virtual.machine import CPU, VirtualGpu, active_machine, python_device, requested_device
 from gpututor.devices.virtual.operators.draws import RandomState, generators
 
 _RealGenerator: Any = torch_private.Generator
@@ -20,7 +20,7 @@ class _Kind(type(_RealGenerator)):  # type: ignore[misc]
 
 
 _OFFSET_BYTES = 8
-"""Bytes at the end of the state of a GPU's generator."""
+"""Bytes of the offset at the end of a GPU generator's state."""
 
 
 class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
@@ -28,10 +28,10 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
 
     _python_device: torch.device
     state: RandomState | None
-    """State of a GPU's generator, which several may share; None for a generator of the CPU."""
+    """State of a GPU's generator, which generators can share; None for a CPU generator."""
 
     def __new__(cls, device: Any = CPU) -> DeviceGenerator:
-        return cls.on(meant_device(device))
+        return cls.on(requested_device(device))
 
     def __init__(self, device: Any = CPU) -> None:
         pass
@@ -90,7 +90,7 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
         return clone
 
     def get_offset(self) -> int:
-        """Return how many numbers each thread of CUDA's kernels would have drawn, rounded up to 4s."""
+        """Return the count of numbers that each thread of CUDA's kernels would have drawn, a multiple of 4."""
         return int(super().get_offset()) if self.state is None else self.state.read_offset()
 
     def set_offset(self, offset: int) -> DeviceGenerator:
@@ -160,7 +160,7 @@ def _gpu(device: Any) -> VirtualGpu:
 
 
 def _is_queued() -> bool:
-    """Return True if CUDA would queue a seed for its start, which never comes: without GPUs, and in a forked child."""
+    """Return True if CUDA would queue a seed until it starts, but never starts: without GPUs, and in a forked child."""
     machine = active_machine()
     return machine.in_bad_fork or not machine.gpus
 

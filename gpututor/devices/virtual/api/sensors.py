@@ -1,4 +1,4 @@
-"""A GPU's sensors, which NVML reads on a real GPU, from the work of the last second of modelled time.
+"""Readings that NVML gives for a real GPU, modelled from the work of the last second of modelled time.
 
 The formulas are models, each with its source. They show how a program's load changes the readings; they do not predict
 the readings of one board. The model's clock and voltage are constant.
@@ -50,12 +50,12 @@ def temperature(device: Any = None) -> int:
 
 
 def clock_rate(device: Any = None) -> int:
-    """Return the multiprocessors' clock in MHz: always the highest, at which kernels have their rates."""
+    """Return the multiprocessors' highest clock in MHz; unlike kernel times, it ignores the power limit."""
     return gpu_of(device).spec.clock_khz // 1000
 
 
 def device_memory_used(device: Any = None) -> int:
-    """Return the bytes that this process has reserved; there is no other process, and no context."""
+    """Return the bytes that this process has reserved. No other process or CUDA context uses memory."""
     memory = gpu_of(device).memory
     return memory.total - memory.free
 

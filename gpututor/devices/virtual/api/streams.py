@@ -24,7 +24,7 @@ from gpututor.hardware.scenario import ACCELERATORS
 
 _real_stream: Any = torch.Stream
 CUDA = 1
-"""The number of CUDA among the types of devices (c10/core/DeviceType.h)."""
+"""The number of CUDA in `c10::DeviceType` (c10/core/DeviceType.h)."""
 _real_event: Any = torch.Event
 _handles = count(0x5700_0000_0000, 0x60)
 _NS_PER_MS = 1_000_000
@@ -33,7 +33,7 @@ _FSDP = "torch.distributed.fsdp."
 _OTHERS = "Streams of other libraries are not supported: create one with torch.cuda.Stream()."
 
 
-def gpu_meant(call: str, device: Any) -> VirtualGpu | None:
+def requested_gpu(call: str, device: Any) -> VirtualGpu | None:
     """Return the GPU that `device` names, by default the current GPU; None if it has no streams, such as the CPU.
 
     Raises `NotImplementedError` for an accelerator that only reports itself available.
@@ -52,7 +52,7 @@ def gpu_meant(call: str, device: Any) -> VirtualGpu | None:
 
 
 def _on_gpu_only(method: Any) -> Any:
-    """Call the real class's method of the same name for a stream or event that is not on a virtual GPU."""
+    """Wrap a method: streams and events that are not on a virtual GPU use the real class's method instead."""
     name = method.__name__
 
     @wraps(method)
@@ -79,7 +79,7 @@ class Stream(_real_stream):  # type: ignore[misc]
                 options = {**dict(zip(("device_index", "device_type"), args, strict=False)), **options}
                 options["stream_id"] = device
             return super().__new__(cls, **options)
-        gpu = gpu_meant(cls._call, device)
+        gpu = requested_gpu(cls._call, device)
         if gpu is None:
             return super().__new__(cls, *(() if device is None else (device,)), **options)
         return cls._numbered(gpu, waits.next_number(gpu, priority))
@@ -138,7 +138,7 @@ class Stream(_real_stream):  # type: ignore[misc]
 
     @property
     def native_handle(self) -> int:
-        """The number in place of a `cudaStream_t`: 0 for the default stream."""
+        """The number that stands in for a `cudaStream_t`: 0 for the default stream."""
         return waits.handle_of(self.device_index, waits.number_of(self.stream_id))
 
     def __enter__(self) -> Any:
@@ -176,8 +176,8 @@ def make_current(stream: Any) -> None:
 class Event(_real_event):  # type: ignore[misc]
     """Replacement for `torch.Event`, which is also the base class of `CudaEvent`.
 
-    C++ sees an event of a virtual GPU as an event of the CPU. Recording an event again moves it; earlier waits still
-    wait for its earlier position.
+    C++ sees an event of a virtual GPU as an event of the CPU. Recording an event again moves it, but earlier waits keep
+    waiting for the old position.
     """
 
     _call = "torch.Event"
@@ -185,18 +185,18 @@ class Event(_real_event):  # type: ignore[misc]
     _timing = False
     _clock: MachineClock | None = None
     _mark: EventMarker | None = None
-    """The position where it was recorded; None before."""
+    """The position at which it was recorded; None if it was not recorded."""
     _gpu: int = -1
     _stream: int = 0
     _handle: int = 0
     _captured = False
-    """True if it was last recorded in a capture, as part of a graph."""
+    """True if it was last recorded during a capture, as part of a graph."""
 
     def __new__(
         cls, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> Any:
         given = () if device is None else (device,)
-        if gpu_meant(cls._call, device) is None:
+        if requested_gpu(cls._call, device) is None:
             return super().__new__(
                 cls, *given, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
             )
@@ -221,7 +221,7 @@ class Event(_real_event):  # type: ignore[misc]
     @_on_gpu_only
     def record(self, stream: Any = None) -> None:
         """Record it after all earlier work of `stream`, None for the current one."""
-        machine, gpu, number = self._stream_meant(stream)
+        machine, gpu, number = self._requested_stream(stream)
         if self._gpu not in (-1, gpu.index):
             raise cuda_errors.event_of_another_device(self._gpu, gpu.index)
         capture = machine.capture
@@ -235,7 +235,7 @@ class Event(_real_event):  # type: ignore[misc]
     @_on_gpu_only
     def wait(self, stream: Any = None) -> None:
         """Let later work of `stream`, None for the current one, wait for this event; the host does not wait."""
-        machine, gpu, number = self._stream_meant(stream)
+        machine, gpu, number = self._requested_stream(stream)
         mark = self._place(machine)
         if mark is None:
             return
@@ -296,7 +296,7 @@ class Event(_real_event):  # type: ignore[misc]
             f"event_id={self._handle}"
         )
 
-    def _stream_meant(self, stream: Any) -> tuple[VirtualMachine, VirtualGpu, int]:
+    def _requested_stream(self, stream: Any) -> tuple[VirtualMachine, VirtualGpu, int]:
         machine = active_machine("event")
         if stream is None:
             gpu = gpu_of()
@@ -304,13 +304,13 @@ class Event(_real_event):  # type: ignore[misc]
         return machine, machine.gpu(stream.device_index), waits.number_of(stream.stream_id)
 
     def _place(self, machine: VirtualMachine) -> EventMarker | None:
-        """Return the position where it was recorded. Raises `RuntimeError` for an event of another machine."""
+        """Return the position at which it was recorded. Raises `RuntimeError` for an event of another machine."""
         if self._mark is not None and self._clock is not machine.clock:
             raise cuda_errors.left_over_event()
         return self._mark
 
     def _recorded(self, machine: VirtualMachine) -> EventMarker | None:
-        """Return the position of an event whose time is needed. Raises for an event in a graph, which has no time."""
+        """Return an event's position, whose time is needed. Raises CUDA's error for an event in a graph."""
         mark = self._place(machine)
         if self._captured:
             raise cuda_errors.captured_event()
@@ -445,7 +445,7 @@ def is_current_stream_capturing() -> bool:
 
 
 def sleep(cycles: int) -> None:
-    """Run a kernel of one thread that counts cycles of the GPU's highest clock."""
+    """Run a kernel of one thread that waits for a number of cycles at the GPU's highest clock."""
     gpu = gpu_of()
     nanoseconds = round(int(cycles) * 1e6 / gpu.spec.clock_khz)
     kernel_of_length(active_machine(), gpu, "torch.cuda._sleep", nanoseconds, WHOLE // gpu.spec.multiprocessors)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import CPU, META, VirtualMachine, active_machine, cpp_device, meant_device
+from gpututor.devices.virtual.machine import CPU, META, VirtualMachine, active_machine, cpp_device, requested_device
 from gpututor.devices.virtual.operators.fallbacks import CPP_DTYPES
 from gpututor.devices.virtual.operators.special import set_source
 from gpututor.devices.virtual.tensors.storage import virtual_storage
@@ -18,12 +18,12 @@ _NOT_RECOMMENDED = (
     "The torch.cuda.*DtypeTensor constructors are no longer recommended. It's best to use methods such as "
     "torch.tensor(data, dtype=*, device='cuda') to create tensors."
 )
-"""The words of torch/csrc/tensor/python_tensor.cpp."""
+"""Warning of torch/csrc/tensor/python_tensor.cpp."""
 _DEPRECATED = (
     "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
     "torch.set_default_device() as alternatives."
 )
-"""The words of torch/csrc/tensor/python_tensor.cpp."""
+"""Warning of torch/csrc/tensor/python_tensor.cpp."""
 _warned: weakref.WeakKeyDictionary[VirtualMachine, set[str]] = weakref.WeakKeyDictionary()
 """The warnings that each machine has shown."""
 Tensor = torch.Tensor
@@ -40,7 +40,7 @@ def _warn_once(machine: VirtualMachine, words: str) -> None:
 
 
 class DeviceTensorType(type):
-    """The class of `torch.cuda.FloatTensor`: a call makes a tensor, an instance is any tensor of that kind."""
+    """Metaclass of `torch.cuda.FloatTensor` and others: a call makes a tensor, and any such tensor is an instance."""
 
     dtype: torch.dtype
     layout: torch.layout
@@ -120,7 +120,7 @@ def legacy_new(dtype: torch.dtype, device: torch.device, args: tuple[Any, ...], 
     `options` may name another GPU. Raises `NotImplementedError` for tensors and named arguments.
     """
     if options.get("device") is not None:
-        device = meant_device(options["device"])
+        device = requested_device(options["device"])
         if device.type != "cuda":
             raise RuntimeError(
                 f"legacy constructor expects device type: cuda but device type: {device.type} was passed"
@@ -184,7 +184,7 @@ class HostTensorType(type):
         try:
             return cls.real(*args, **kwargs)
         except (TypeError, RuntimeError) as error:
-            error.args = (cuda_errors.in_cudas_words(str(error)),)
+            error.args = (cuda_errors.with_cuda_device_names(str(error)),)
             raise
 
     def __instancecheck__(cls, instance: object) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import meant_device
-from gpututor.devices.virtual.tensors.tensor import VirtualTensor, seen_device
+from gpututor.devices.virtual.machine import requested_device
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor, device_from_cpp
 
 _real_nested: Any = torch.nested.nested_tensor
 
@@ -23,7 +23,7 @@ def _holds_virtual(value: Any) -> bool:
 
 def nested_tensor(tensor_list: Any, *args: Any, **kwargs: Any) -> Any:
     device = kwargs.get("device")
-    if _holds_virtual(tensor_list) or (device is not None and meant_device(device).type == "cuda"):
+    if _holds_virtual(tensor_list) or (device is not None and requested_device(device).type == "cuda"):
         raise cuda_errors.unsupported("torch.nested.nested_tensor")
     return _real_nested(tensor_list, *args, **kwargs)
 
@@ -31,10 +31,10 @@ def nested_tensor(tensor_list: Any, *args: Any, **kwargs: Any) -> Any:
 def parse_to(*args: Any, **kwargs: Any) -> Any:
     """Parse the arguments of `module.to(...)`, in which a GPU's number or a tensor may name the device."""
     if args and type(args[0]) is int:
-        args = (meant_device(args[0]), *args[1:])
+        args = (requested_device(args[0]), *args[1:])
     device, *rest = torch_private.parse_to(*args, **kwargs)
     like = args[0] if args else kwargs.get("tensor")
-    return seen_device(device) if isinstance(like, torch.Tensor) else device, *rest
+    return device_from_cpp(device) if isinstance(like, torch.Tensor) else device, *rest
 
 
 def unsupported_stub(call: str, instead: str = "") -> Any:
@@ -48,9 +48,9 @@ _real_log: Any = torch_private.log_api_usage
 
 
 def log_api_usage_once(call: str) -> None:
-    """Refuse FSDP's first version, which calls `torch._C._log_api_usage_once` first.
+    """Reject the first version of FSDP, which calls `torch._C._log_api_usage_once` as it starts.
 
-    It swaps the storages of its flat parameters behind C++'s back, which wrappers cannot follow.
+    FSDP swaps the storages of its flat parameters in a way that virtual tensors cannot follow.
     """
     if call == "torch.distributed.fsdp":
         name = "torch.distributed.fsdp.FullyShardedDataParallel"

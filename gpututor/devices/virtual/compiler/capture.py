@@ -1,7 +1,7 @@
 """Lets Dynamo, AOTAutograd and Inductor see virtual tensors as tensors on `cuda`.
 
-Dynamo makes fake tensors of its inputs. A fake tensor on `cuda` works in a build without CUDA, except in C++ that asks
-for CUDA's device guard: autograd and indexing. So C++ sees `meta:0` instead of `cuda:0`, as for virtual tensors.
+Dynamo turns its inputs into fake tensors. In a build without CUDA, a fake tensor on `cuda` works except in C++ code
+that needs CUDA's device guard: autograd and indexing. So C++ sees `meta:0` instead of `cuda:0`, as for virtual tensors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _of_thread = _OfThread()
 
 @contextmanager
 def seeing_virtual_tensors() -> Iterator[None]:
-    """Change PyTorch's compiler inside the block; a block within another one changes nothing."""
+    """Patch PyTorch's compiler inside the block; a nested block changes nothing."""
     if _of_thread.depth:
         yield
         return
@@ -97,7 +97,7 @@ def _layout_of_convolution(image: torch.Tensor, weight: torch.Tensor, backend: A
 
 
 def _prepared_on_the_cpu(prepare: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that makes Inductor's patterns with CPU tensors; torch 2.10 has no argument for the device."""
+    """Make Inductor trace its patterns with CPU tensors; torch 2.10 has no argument for the device."""
 
     def call(*devices: torch.device) -> None:
         with patch.object(torch.cuda, "is_available", lambda: False):
@@ -142,7 +142,7 @@ def _to_cuda(self: Any, device: Any = None, non_blocking: bool = False, **kwargs
 
 
 def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Stand in for `fake.to()`: C++ would start CUDA to find the index that is missing in `cuda`."""
+    """Stand in for `fake.to()`: for `cuda` without an index, C++ would start CUDA."""
     args, kwargs = torch_private.tree_map(_with_index, (args, kwargs))
     return torch.Tensor.to(self, *args, **kwargs)
 
@@ -156,7 +156,7 @@ def _with_index(value: Any) -> Any:
 
 
 def _with_gpu_of_number(real: Any) -> Any:
-    """Name a GPU that an operator gets by number: C++ would look for a driver."""
+    """Pass a GPU that an operator gets by number as a device: C++ would look for a driver."""
 
     def run_node(tracer: Any, node: Any, args: Any, kwargs: Any, module: Any) -> Any:
         if type(kwargs.get("device")) is int:
@@ -167,7 +167,7 @@ def _with_gpu_of_number(real: Any) -> Any:
 
 
 def _device_of_number(real: Any) -> Any:
-    """Name the GPU of `torch.device(0)`, which Dynamo evaluates while it captures."""
+    """Return the GPU for `torch.device(0)`, which Dynamo evaluates during the capture."""
 
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         if self.value is torch.device and len(args) == 1 and not kwargs and args[0].is_python_constant():
@@ -239,7 +239,7 @@ def _capability(device: Any = None) -> int:
 
 
 class _ConstantsOnHost(TorchDispatchMode):
-    """Makes the compiler's own constants on the host: Inductor folds them by computing them."""
+    """Dispatch mode that creates the compiler's constants on the host, where Inductor folds them."""
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -261,7 +261,7 @@ def _on_host(real: Any) -> Any:
 
 
 def _with_devices_named(real: Any) -> Any:
-    """Write `cuda:0` for `meta:0` into a graph before Inductor's passes: C++ made some of its nodes."""
+    """Replace `meta:0` by `cuda:0` in a graph before Inductor's passes: some nodes come from C++."""
 
     def run_passes(module: Any, *args: Any, **kwargs: Any) -> Any:
         for node in module.graph.nodes:

@@ -1,4 +1,4 @@
-"""Compiled code that runs: values are computed eagerly, and the clock gets the kernels of Inductor's schedule."""
+"""Execution of compiled code: values are computed eagerly, and the clock gets the kernels of Inductor's schedule."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 from gpututor.trace.events import REGION
 
 _WARM_UP = 2
-"""Calls before the first replay of a CUDA graph: one runs the kernels, one records them."""
+"""Calls before the first replay of a CUDA graph: the first runs the kernels, the second records them."""
 
 
 class CompiledGraph:
@@ -55,7 +55,7 @@ class CompiledGraph:
             return self._replayable(self._lowered.forward, args, lambda: self.forward(args, self.numbers(args)))
 
     def numbers(self, args: Sequence[Any]) -> dict[Any, int]:
-        """Return the values of the graph's symbols in a call."""
+        """Return the values of the graph's symbolic sizes in a call."""
         return {symbol: int(value) for symbol, value in zip(self._symbols, args, strict=True) if symbol is not None}
 
     def forward(self, args: Sequence[Any], numbers: dict[Any, int]) -> Any:
@@ -82,7 +82,7 @@ class CompiledGraph:
     def _replayable(
         self, schedule: Schedule, args: Sequence[Any], run: Callable[[], Any], owners: Sequence[Any] = ()
     ) -> Any:
-        """Run a graph. If it becomes a CUDA graph, its results get the memory of such graphs."""
+        """Run a graph. If it becomes a CUDA graph, its results move to the memory that CUDA graphs share."""
         machine = active_machine()
         if not self._replays or schedule.no_cuda_graph or machine.capture is not None:
             return run()
@@ -93,7 +93,7 @@ class CompiledGraph:
         return out
 
     def run(self, function: Any, args: Sequence[Any], schedule: Schedule, numbers: dict[Any, int]) -> Any:
-        """Compute a function of virtual tensors, and launch the kernels of `schedule` instead of its own."""
+        """Compute `function` on virtual tensors, and launch the kernels of `schedule` in place of its own."""
         machine = active_machine()
         gpu = _gpu_of(machine, args)
         spec = gpu.spec

@@ -1,7 +1,7 @@
-"""Makes Dynamo capture frames for the virtual GPU while one is on, whenever Dynamo is imported.
+"""Makes Dynamo capture frames for the active virtual GPU, even if the program imports Dynamo later.
 
-Dynamo and Inductor take seconds to import: nothing here imports them before a program does. Dynamo cuts the tracebacks
-that it shows at files whose names contain "convert_frame", as its own file's does.
+Dynamo and Inductor take seconds to import, so nothing here imports them before the program does. This file is named
+after Dynamo's own: Dynamo cuts its tracebacks at files whose names contain "convert_frame".
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _capturing(real: Any) -> Any:
 
 
 def _forget_rules() -> None:
-    """Make Dynamo look up torch's functions again: it knows them by identity, and many are replaced now."""
+    """Clear Dynamo's cache of torch's functions, which it identifies by `id`: patches have replaced many of them."""
     rules = getattr(sys.modules.get(_RULES), "get_torch_obj_rule_map", None)
     if rules is not None:
         rules.cache_clear()

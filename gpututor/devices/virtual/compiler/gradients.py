@@ -1,8 +1,8 @@
 """Gradients of compiled code: one node of autograd for each graph, as with AOTAutograd.
 
-The node hides the operators that compute the graph's values, and autograd's graph of them. Autograd must still see
-shared memory outside the node. So a result that is a view of an argument or of another result is made again as a view,
-and a write to an argument is repeated outside.
+The node hides the operators that compute the graph's values from autograd. But autograd must know which tensors share
+memory. So outside the node, a result that is a view of an argument or of another result is created again as a view, and
+writes to arguments are repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Graph(Protocol):
     def backward(
         self, outputs: Any, inputs: Any, gradients: Any, keep: bool, numbers: dict[Any, int], owners: Sequence[Any]
     ) -> Any:
-        """Return the gradients of `inputs`; `owners` are the tensors outside that they belong to."""
+        """Return the gradients of `inputs`; `owners` are the program's tensors that get these gradients."""
         ...
 
 
@@ -36,7 +36,7 @@ def needs_gradient(value: Any) -> bool:
 
 
 def differentiable(graph: Graph, args: Sequence[Any], written: Sequence[int]) -> Any:
-    """Return the results of a graph with one node of autograd. `written` are positions of arguments it writes to."""
+    """Return the results of a graph, with one autograd node. The graph writes to the arguments at `written`."""
     call = _Call(graph, args, written)
     made = CompiledFunction.apply(call, *args)  # type: ignore[no-untyped-call]
     for position, value in zip(written, made, strict=False):
@@ -45,7 +45,7 @@ def differentiable(graph: Graph, args: Sequence[Any], written: Sequence[int]) ->
 
 
 class _Call:
-    """A call of a graph: the tensors inside of the node, and how those outside are made."""
+    """A call of a graph. Creates the results outside of the node from the tensors inside it."""
 
     def __init__(self, graph: Graph, args: Sequence[Any], written: Sequence[int]) -> None:
         self.graph = graph
@@ -58,7 +58,7 @@ class _Call:
         self._written = written
         self._inner = [value if leaf is None else leaf for value, leaf in zip(args, self.leaves, strict=True)]
         self._results: list[tuple[Any, Any]] = []
-        """Each result with the tensor that it is a view of, or with itself; None if it is the same outside."""
+        """(result, base): the base is the result itself if it is no view, and None if the result is returned as is."""
         self._structure: Any = None
 
     def run(self) -> None:
@@ -110,7 +110,7 @@ class _Call:
 
 
 def _base(tensor: Any) -> Any:
-    """Return the tensor that a tensor is a view of, or the tensor itself."""
+    """Return the base of a view, or the tensor itself."""
     return tensor if tensor._base is None else tensor._base
 
 

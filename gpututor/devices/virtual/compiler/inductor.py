@@ -73,7 +73,7 @@ def compile_fx(module: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) ->
 
 
 def _place(stack_trace: str) -> Place:
-    """Return the innermost learner's line of a stack trace."""
+    """Return the innermost line of the learner's files in a stack trace."""
     is_learners = active_machine().recorder.places.is_learners
     for file, line in reversed(_FRAME.findall(stack_trace)):
         if is_learners(file):
@@ -82,7 +82,7 @@ def _place(stack_trace: str) -> Place:
 
 
 def _log_break(*args: Any, **kwargs: Any) -> None:
-    """Record where and why Dynamo ends a graph, or leaves a function uncompiled."""
+    """Record the place and the reason of a graph break, or of a function that Dynamo leaves uncompiled."""
     logged = pt2.logged_break(kwargs)
     if logged is not None:
         reason, frames = logged
@@ -94,7 +94,7 @@ def _log_break(*args: Any, **kwargs: Any) -> None:
 
 
 def _recompile_reasons(*args: Any, **kwargs: Any) -> Any:
-    """Record why Dynamo compiles a frame again."""
+    """Record the failed guard that makes Dynamo compile a frame again."""
     reasons = pt2.real_recompile_reasons(*args, **kwargs)
     machine = active_machine()
     for reason in reasons[:1]:

@@ -1,4 +1,4 @@
-"""Lowers a captured graph with Inductor up to its schedule: which kernels it would launch, and what each one moves."""
+"""Lowers a captured graph with Inductor up to its schedule: the kernels that it launches, and their bytes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ DEADLINE_S = 120.0
 _WITHOUT_BIAS = 2
 """Number of inputs of a convolution without its bias, which Inductor adds in a generated kernel."""
 _PERSISTENT = {True: 1024, False: 64}
-"""Elements of a reduction that a block keeps in registers, by whether they are contiguous (Inductor's choices.py)."""
+"""Maximum elements of a reduction in a block's registers; True if they are contiguous (Inductor's choices.py)."""
 
 
 class _DeviceFunctions(TorchFunctionMode):
-    """Puts CUDA's fused attention into the graph, and passes GPUs to C++ as `meta` devices: `cuda` would start CUDA."""
+    """Function mode that captures CUDA's fused attention, and passes GPUs to C++ as `meta`: `cuda` would start CUDA."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -81,15 +81,15 @@ class Kernel:
     operations: int = 1
     dtype: str = "float32"
     repeated: Any = 0
-    """Bytes that a reduction along long rows reads again."""
+    """Bytes that the second loop of a reduction over long rows reads again."""
     row: Any = 1
     """Elements of a row that is reduced; 1 if nothing is."""
     window: int = 0
-    """Loads of an element beyond the first from each buffer, as for the windows of pooling."""
+    """Extra loads per element, beyond one from each buffer, such as for the windows of pooling."""
     call: tuple[Any, Any, Any, Any] | None = None
     """Operator, arguments, keywords and result of a library's kernel, with `Size` for tensors; None if generated."""
     channels_last: bool = False
-    """True if a library's kernel takes images whose channels are adjacent: Inductor chooses layouts."""
+    """True if a library's kernel gets channels-last images, as Inductor may choose."""
     place: Place = NOWHERE
 
 
@@ -99,7 +99,7 @@ class Schedule:
 
     kernels: list[Kernel] = field(default_factory=list)
     no_cuda_graph: str = ""
-    """The reason why the graph cannot be replayed as a CUDA graph; "" if it can."""
+    """Inductor's reason not to replay the graph as a CUDA graph; "" if it may be replayed."""
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Lowered:
     written: tuple[int, ...] = ()
     """Positions of the inputs that the graph writes to and that need gradients afterwards."""
     needs_eager_gradients: bool = False
-    """True if only eager autograd has the right gradients: an input changes its shape, or shares memory and changes."""
+    """True if only eager autograd is right: the graph reshapes an input, or writes to an input that shares memory."""
 
     def count(self) -> int:
         return len(self.forward.kernels) + (len(self.backward.kernels) if self.backward else 0)
@@ -148,7 +148,7 @@ def lower(module: Any, inputs: Sequence[Any], options: dict[str, Any], place_of:
 
 
 def _without_measuring(options: dict[str, Any]) -> dict[str, Any]:
-    """Return Inductor's settings without those that choose kernels by running them on the GPU."""
+    """Return Inductor's settings without autotuning, which would run kernels on the GPU."""
     measuring = (
         "max_autotune",
         "coordinate_descent_tuning",
@@ -172,7 +172,7 @@ def _schedule(module: Any, inputs: Sequence[Any], given: dict[str, Any], place_o
 
 
 class _Names:
-    """Names of generated kernels, numbered as Inductor does; equal kernels share one."""
+    """Names of generated kernels, numbered as Inductor does; equal kernels share a name."""
 
     def __init__(self) -> None:
         self._known: dict[Any, str] = {}
@@ -208,11 +208,10 @@ def _kernel(node: Any, names: _Names, graph: Any, place_of: Callable[[str], Plac
 
 
 def _traffic(node: Any, graph: Any) -> tuple[Any, Any, int]:
-    """Return a generated kernel's bytes, the bytes that it reads again after a reduction, and its loads in windows.
+    """Return a generated kernel's bytes, the bytes that it reads again after a reduction, and its extra loads.
 
-    Loads in windows are the loads of an element beyond the first from each buffer, plus one if windows overlap, as in
-    pooling. A buffer counts once per loop over its elements: code that needs the result of a reduction along long rows
-    runs in a second loop.
+    Extra loads are the loads per element beyond one from each buffer, plus one if windows overlap, as in pooling. Code
+    that needs the result of a reduction over long rows runs in a second loop, which reads its buffers again.
     """
     parts = node.get_nodes()
     maker: dict[str, Any] = {}

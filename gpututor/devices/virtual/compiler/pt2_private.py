@@ -122,7 +122,7 @@ def uses_cuda_graphs() -> bool:
 
 
 def log_without_cuda_graph(reason: str) -> None:
-    """Say that a graph is not replayed, as Inductor does: in its log of performance hints, and in its counters."""
+    """Log that a graph is not replayed, as Inductor does: in its performance hints and its counters."""
     cudagraph_utils.log_cudagraph_skip_and_bump_counter(reason)
 
 
@@ -132,7 +132,7 @@ def values_in(module: Any) -> list[Any]:
 
 
 def logged_break(given: dict[str, Any]) -> tuple[str, list[Any]] | None:
-    """Return why Dynamo ends a graph, given what it logs, with the frames; None if it has logged the break before.
+    """Return the reason and the frames of a graph break from Dynamo's log entry; None if the break was logged before.
 
     Torch 2.9 and 2.10 log a text and the frames, later versions log an error.
     """
@@ -160,7 +160,7 @@ def generation() -> int:
 
 
 def settings_of_compilation() -> Iterator[AbstractContextManager[None]]:
-    """Yield changes of settings: the backward graph at once, no caches, no other processes, no runs on the GPU."""
+    """Yield changes of settings: compile the backward graph at once, without caches, other processes or autotuning."""
     settings: tuple[tuple[Any, dict[str, Any]], ...] = (
         (torch._functorch.config, {BACKWARD_AT_ONCE: True, "enable_autograd_cache": False}),
         (
@@ -234,7 +234,7 @@ def overlaps(lowered: Any, dependency: Any) -> bool:
 
 
 def buffer_bytes(lowered: Any, name: str, elements: Any) -> Any:
-    """Return the bytes of so many elements of a buffer, at most of all of it."""
+    """Return the bytes of `elements` of a buffer, at most the bytes of the whole buffer."""
     buffer = _buffer(lowered, name)
     if buffer is None:
         return 0
@@ -249,14 +249,14 @@ def _buffer(lowered: Any, name: str) -> Any:
 
 
 def kept_buffers(node: Any, names: set[str]) -> set[str]:
-    """Return the buffers made by a node of the schedule that others use, which are therefore written to memory."""
+    """Return the buffers that a scheduled node writes to memory, because other nodes use them."""
     parts = {*node.get_nodes()}
     buffers = node.scheduler.name_to_buf
     return {name for name in names if any(user.node not in parts for user in buffers[name].users)}
 
 
 def origin_of(kernel: Any) -> Any:
-    """Return the node of the graph whose operator a library's kernel runs; None if it is another's."""
+    """Return the node of the graph whose operator a library's kernel runs; None if the kernel has no such origin."""
     origins = [kernel.get_origin_node(), *kernel.origins]
     origins = [origin for origin in origins if origin is not None and isinstance(origin.target, OpOverload)]
     operator = getattr(kernel, "op_overload", None)
@@ -285,13 +285,13 @@ def reduces_inside(node: Any) -> bool:
 
 
 def hint(lowered: Any, value: Any) -> Any:
-    """Return the number that an expression of symbols had at the capture."""
+    """Return the value that a symbolic expression had when the graph was captured."""
     variables = lowered.sizevars
     return (getattr(variables, "optimization_hint", None) or variables.size_hint)(value, fallback=0)
 
 
 def described(values: Any, size: Any) -> Any:
-    """Return a node's arguments with `size(shape, stride, dtype)` for tensors and expressions for symbolic numbers."""
+    """Return a node's arguments, with `size(shape, stride, dtype)` for tensors and expressions for symbols."""
 
     def describe(value: Any) -> Any:
         if isinstance(value, torch.fx.Node):
@@ -333,7 +333,7 @@ def written_inputs(count: int) -> tuple[tuple[int, ...], bool]:
     return written, len(inputs) != count or any(each.mutates_metadata for _, each in with_gradients)
 
 
-# Frames of the virtual GPU are no part of a learner's program.
+# Frames of the virtual GPU are not part of a learner's program.
 trace_rules.add("gpututor.devices")
 
 
@@ -350,7 +350,7 @@ def accept_tangents(kind: type) -> None:
 
 
 _BROADCAST: Any = torch.ops.aten.broadcast_tensors.default
-"""A composite operator with a kernel that is in no table."""
+"""A composite operator whose Python kernel no table lists."""
 
 
 def _decompose_composites() -> None:

@@ -1,7 +1,7 @@
 """Memory of the results of compiled code that is replayed as CUDA graphs (torch/_inductor/cudagraph_trees.py).
 
-All graphs share a pool. A new call of a compiled function uses it from the start, and so overwrites the results of
-earlier calls; the graphs of one call follow each other. While a backward pass is due, all results are kept.
+All graphs share a pool. The graphs of one call of a compiled function use it one after another. A new call uses it from
+the start, and so overwrites the results of earlier calls, unless a backward pass is still due.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class _Prepared(NamedTuple):
 class ReplayedResults:
     """The results of a machine's replayed graphs.
 
-    Results of the calls that prepare a CUDA graph cannot be used after the next call. Results of replays share their
-    memory: all of them have the values of the last replay.
+    Results of calls that prepare a CUDA graph raise an error after the next call. The results of a graph's replays
+    share memory, so all of them have the values of the last replay.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class ReplayedResults:
     def add(
         self, graph: object, out: Any, args: Sequence[Any], *, is_replay: bool, owners: Sequence[torch.Tensor | None]
     ) -> None:
-        """Put the results of a run where those of earlier runs are. `owners` are the parameters of gradients."""
+        """Put the results of a run into the pool. `owners` are the parameters whose gradients they are, if any."""
         self._call = _current_call()
         self._runs[graph] += 1
         self._prepared = [each for each in self._prepared if each.block() is not None]
@@ -108,7 +108,7 @@ class ReplayedResults:
                 self._prepared.append(_Prepared(weakref.ref(tensor), weakref.ref(tensor._block), kept))
 
     def _write(self, tensor: VirtualTensor, place: _Place) -> None:
-        """Give a result its place, and overwrite what was there."""
+        """Move a result to its place in the pool, and overwrite the tensors there."""
         written = tensor._host
         tensor._host, tensor._block = self._memory.setdefault(place, (tensor._host, tensor._block))
         with torch_private.host_only():
@@ -120,13 +120,13 @@ class ReplayedResults:
 
 
 def _current_call() -> tuple[int, int]:
-    """Return the number of the marked step; without marks, the number of the compiled call."""
+    """Return an id of the current step: the number of marked steps, or of compiled calls if no step is marked."""
     steps = active_machine().marked_steps
     return steps, 0 if steps else pt2.generation()
 
 
 def _copy_bytes(source: torch.Tensor, source_start: int, target: torch.Tensor, target_start: int) -> None:
-    """Copy the bytes of a storage to another one as far as their places overlap."""
+    """Copy the bytes that two places share from one storage to another."""
     start = max(source_start, target_start)
     new, old = (torch.empty(0, dtype=torch.uint8).set_(each.untyped_storage()) for each in (source, target))
     new, old = new[start - source_start :], old[start - target_start :]
@@ -134,7 +134,7 @@ def _copy_bytes(source: torch.Tensor, source_start: int, target: torch.Tensor, t
 
 
 def _overwrite(prepared: _Prepared) -> None:
-    """Make a result, or the gradient that autograd made of it, raise PyTorch's error from now on."""
+    """Make every use of a result, or of the gradient that autograd made from it, raise PyTorch's error."""
     machine, block = active_machine(), prepared.block()
     owner = None if prepared.owner is None else prepared.owner()
     for tensor in (prepared.result(), None if owner is None else owner.grad):

@@ -14,7 +14,7 @@ CalibrationFactors = Mapping[str, float]
 """Fitted factor by section and name, such as `matmul.tensor`."""
 
 _L2_WHOLE, _L2_NONE = 0.4, 0.8
-"""Shares of the L2 cache: a working set up to the first stays cached between kernels, beyond the second it does not."""
+"""A working set below the first share of the L2 cache stays cached between kernels; above the second, none does."""
 
 
 @cache
@@ -34,7 +34,7 @@ class AchievableRates:
     clock_hz: float
     """Clock under load, reduced if the board's power limit requires it."""
     float32: float
-    """FLOPs per second of a large matrix product without tensor cores; `float64` likewise."""
+    """FLOPs per second of a large float32 matrix product without tensor cores; `float64` for float64."""
     float64: float
     multiprocessors: int
     lanes: int
@@ -61,13 +61,13 @@ class AchievableRates:
         return self.float64 if dtype in ("float64", "complex128") else self.float32
 
     def moved_s(self, moved: float, working_set: float | None = None) -> float:
-        """Return the seconds to move `moved` bytes; a working set that fits the L2 cache is read there."""
+        """Return the seconds to move `moved` bytes. A working set that fits the L2 cache is read from the cache."""
         share = (moved if working_set is None else working_set) / self.spec.l2_cache_bytes
         outside = min(max((share - _L2_WHOLE) / (_L2_NONE - _L2_WHOLE), 0.0), 1.0)
         return moved / self.bytes_per_s * (outside + (1 - outside) / self.factors["memory.l2_speedup"])
 
     def filled(self, threads: float) -> float:
-        """Return the share of the GPU, from 0 to 1, that so many threads occupy."""
+        """Return the share of the GPU, from 0 to 1, that this number of threads occupies."""
         return min(max(threads, 1.0) / self.threads, 1.0)
 
 

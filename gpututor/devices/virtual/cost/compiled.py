@@ -1,7 +1,7 @@
 """Cost of compiled code: Inductor's fused kernels, the host's work for each call, and compilation.
 
-The host's figures are fitted to the programs that `benchmarks/data/h200_compile.json` measures on an H200, in launches
-of an elementwise operator (`GpuSpec.launch_s`), because a slow host is slow at both.
+The host's figures are fitted to the programs of `benchmarks/data/h200_compile.json`, measured on an H200. Their unit is
+the launch of an elementwise operator (`GpuSpec.launch_s`), because a slow host is slow at both.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from gpututor.devices.virtual.cost.calibration import calibrated
 from gpututor.hardware.gpus import GpuSpec
 
 FLOOR_S = 1e-6
-"""Shortest generated kernel; it starts more cheaply than one of ATen's, which first computes its arguments."""
+"""Seconds of the shortest generated kernel. ATen's kernels take longer: they first compute their arguments."""
 _PER_THREAD = 4
 """Elements that a thread of a generated kernel computes."""
 _PER_LOAD = 25
-"""Instructions of a load in a window: its address, its mask, and the use of the element."""
+"""Instructions for each load in a window: address, mask, and the operation on the element."""
 _BLOCKS = 4
-"""Blocks of a reduction that run at the same time on a multiprocessor."""
+"""Blocks of a reduction that run concurrently on a multiprocessor."""
 _CALL, _BACKWARD, _KERNEL = 3.0, 8.0, 1.0
 """Launches that a call of compiled code costs the host: guards and wrappers, a backward pass, each kernel."""
 _DYNAMO_S, _GRAPH_S, _BACKWARD_S, _PER_KERNEL_S = 0.05, 0.35, 0.4, 0.04
@@ -36,11 +36,11 @@ class FusedKernel:
     """Operators on each element."""
     dtype: str
     repeated: int = 0
-    """Bytes that it reads again in a later loop over rows that are too long for registers."""
+    """Bytes that a second loop reads again, over rows that are too long for registers."""
     row: int = 1
     """Elements of a row that it reduces."""
     window: int = 0
-    """Loads of an element beyond the first from each buffer, as for the windows of pooling."""
+    """Extra loads per element, beyond one from each buffer, such as for the windows of pooling."""
 
 
 def fused(spec: GpuSpec, kernel: FusedKernel) -> tuple[float, float]:
@@ -53,7 +53,7 @@ def fused(spec: GpuSpec, kernel: FusedKernel) -> tuple[float, float]:
     instructions = kernel.elements * (kernel.operations + kernel.window * _PER_LOAD)
     computed = instructions * 2 / gpu.plain_rate(kernel.dtype)
     fill = gpu.filled(kernel.elements / _PER_THREAD)
-    # Blocks that run at the same time have a row each; if their rows fit the L2 cache, it serves the later loops.
+    # Each concurrent block has a row. If these rows fit the L2 cache, the later loops read them there.
     rows = min(gpu.multiprocessors * _BLOCKS, kernel.elements / max(kernel.row, 1))
     share = rows * kernel.row / max(kernel.elements, 1)
     moved = gpu.moved_s(kernel.bytes) + gpu.moved_s(kernel.repeated, kernel.repeated * share)
@@ -71,5 +71,5 @@ def launch_s(spec: GpuSpec) -> float:
 
 
 def compile_s(kernels: int, *, trains: bool) -> float:
-    """Return the host's seconds to compile a graph of so many kernels, forward and backward together."""
+    """Return the host's seconds to compile a graph; `kernels` counts its forward and backward kernels."""
     return _DYNAMO_S + _GRAPH_S + _PER_KERNEL_S * kernels + (_BACKWARD_S if trains else 0.0)

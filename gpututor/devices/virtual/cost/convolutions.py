@@ -12,17 +12,17 @@ from gpututor.devices.virtual.cost.calibration import AchievableRates
 from gpututor.devices.virtual.cost.memory_traffic import Tensor, Tensors, ceil_div, tensor_bytes, total_bytes
 
 _FEW = 4
-"""Input channels up to which no tile is filled."""
+"""Largest number of input channels that is too small to fill a tile."""
 _STEP, _TILE = 32, 128
-"""Channels: 3-d tensor-core kernels need multiples of the first; a tile has the second of output channels."""
+"""Channels that 3-d tensor-core kernels need multiples of, and output channels of a tile."""
 _TUNED_TAPS = 9
 """Taps of the largest window for which cuDNN has its fastest kernels."""
-_UNEVEN_CYCLES = 34
-"""Cycles of a multiprocessor for an output of a depthwise kernel with adjacent channels and a non-square window, from
-two programs on an H100 PCIe: cuDNN has fast kernels for square windows only."""
-_UNEVEN_BASE = 1.7
-"""Base cycles of a depthwise output with a non-square window, relative to a square, from the same two programs.
-PyTorch's kernels are compiled for windows of 1, 3 and 5, and loop otherwise."""
+_NON_SQUARE_CYCLES = 34
+"""Cycles of a multiprocessor for each output of a depthwise convolution with a non-square window, in channels-last
+layout. Measured with two programs on an H100 PCIe: cuDNN has fast kernels for square windows only."""
+_NON_SQUARE_BASE = 1.7
+"""Base cycles of a depthwise output with a non-square window, relative to a square window, from the same two programs.
+PyTorch's kernels are compiled for windows of 1, 3 and 5; for other windows they loop."""
 _BLOCK_OUTPUTS = 128 * 64
 """Output elements that one block computes."""
 
@@ -33,7 +33,7 @@ class Convolution:
 
     groups: int
     channels_in: int
-    """Input channels per group; `channels_out` likewise."""
+    """Input channels of a group; `channels_out` counts its output channels."""
     channels_out: int
     taps: int
     """Elements of the window."""
@@ -47,14 +47,14 @@ class Convolution:
 
     @property
     def visited(self) -> float:
-        """FLOPs of a kernel that applies each tap to each output, including taps between a strided image's elements."""
+        """FLOPs of a kernel that applies each tap to each output, even between a strided image's elements."""
         return 2.0 * self.outputs * self.channels_in * self.taps
 
 
 def describe_convolution(image: Tensor, weight: Tensor, output: Tensor, flops: float) -> Convolution:
     """Return the convolution of image (N, C, ...) and output (N, O, ...).
 
-    The weight is (O, C/groups, ...), or (C, O/groups, ...) if transposed. `flops` decides if both fit.
+    The weight is (O, C/groups, ...), or (C, O/groups, ...) if transposed. If both fit, `flops` decides.
     """
     channels, made, (first, second, *window) = image[0][1], output[0][1], weight[0]
     forward = first == made and channels % max(second, 1) == 0
@@ -111,12 +111,12 @@ def convolution(
     channels_last = channels_last and gpu.tensor_rate(image[1], tf32) > 0
     factors, moved = gpu.factors, total_bytes((image, weight, output))
     if shape.groups > 1 and shape.channels_in == 1:
-        uneven = len(set(weight[0][2:])) > 1
+        non_square = len(set(weight[0][2:])) > 1
         if channels_last:
-            cycles = _UNEVEN_CYCLES if uneven else 0.0
+            cycles = _NON_SQUARE_CYCLES if non_square else 0.0
             computed = shape.outputs * cycles / (gpu.multiprocessors * gpu.clock_hz)
             return max(gpu.moved_s(moved), computed), gpu.filled(shape.outputs)
-        base = factors["convolution.depthwise_base"] * (_UNEVEN_BASE if uneven else 1.0)
+        base = factors["convolution.depthwise_base"] * (_NON_SQUARE_BASE if non_square else 1.0)
         cycles = base + factors["convolution.depthwise_tap"] * shape.taps
         loads_per_s = gpu.multiprocessors * gpu.spec.load_units_per_multiprocessor * gpu.clock_hz
         return max(shape.outputs * cycles / loads_per_s, gpu.moved_s(moved)), gpu.filled(shape.outputs)
@@ -134,7 +134,7 @@ def convolution(
 
 
 def bias_s(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> float:
-    """Return the seconds to add a bias: a separate kernel over the output, after cuDNN's. 0 without a bias."""
+    """Return the seconds of the kernel that adds a bias after cuDNN's kernel; 0 without a bias."""
     if len(inputs) < 3 or len(inputs[2][0]) != 1:
         return 0.0
     return gpu.moved_s(2 * tensor_bytes(outputs[0])) + gpu.factors["memory.floor_us"] / 1e6
@@ -147,6 +147,6 @@ def convolution_backward(
     gradient, image, weight = inputs[:3]
     seconds, filled = convolution(gpu, image, weight, gradient, 0.0, tf32, channels_last)
     gradients = sum(1 for shape, _ in outputs if shape in (image[0], weight[0]))
-    # The bias's gradient is a sum over the gradient.
+    # The bias's gradient is the sum of the output's gradient.
     summed = gpu.moved_s(tensor_bytes(gradient)) if any(len(shape) == 1 for shape, _ in outputs) else 0.0
     return seconds * max(gradients, 1) + summed, filled

@@ -1,8 +1,9 @@
 """Cost of an operator on CPU tensors, for the CPUs of `cpus.toml`. Imports no torch.
 
-A roofline as for GPUs: an operator takes the longer of two times, plus the overhead of the call. Arithmetic runs at a
-share of the peak rate, memory traffic at the bandwidth of the cache or memory that holds the tensors. PyTorch divides a
-kernel among threads in pieces of a minimum size, so a small kernel runs on one core.
+A roofline as for GPUs: an operator takes the time of its arithmetic or of its memory traffic, whichever is longer, plus
+the overhead of the call. Arithmetic runs at a share of the peak rate. Memory traffic runs at the bandwidth of the cache
+or memory that holds the tensors. PyTorch splits a kernel into pieces of a minimum size, so a small kernel runs on one
+core.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _CYCLES = {
 }  # fmt: skip
 """Cycles of one core per element, for kinds whose arithmetic is not counted in FLOPs (benchmarks/cpu_prices.py)."""
 _FRESH, _PAGE, _FAULT_S = 32 << 20, 4096, 0.25e-6
-"""Bytes from which the C library gets fresh pages, bytes of a page, and seconds to clear it at its first touch."""
+"""Bytes from which malloc gets fresh pages, bytes of a page, and seconds to clear a page at its first touch."""
 _USUAL_THREADS = 8
 """Typical cores per GPU of rented machines: 4 for a T4, 6 for an A100, 12 for an H100 (Amazon EC2 g4dn, p4d, p5)."""
 _SERIAL = frozenset({"scan", "scatter", "sort"})
@@ -57,7 +58,7 @@ class CpuSpec:
     l3_bytes: float
     """L3 cache of the socket."""
     core_memory_bytes_per_s: float
-    """Bandwidth of one core from memory; then from the L3 cache, and from its L2 cache."""
+    """Bandwidth of one core from memory; the next two fields: from the L3 cache, and from its L2 cache."""
     core_l3_bytes_per_s: float
     core_l2_bytes_per_s: float
     operator_s: float

@@ -30,8 +30,8 @@ _PER_THREAD = 4
 _PLAIN_FLOPS, _TRANSCENDENTAL_FLOPS = 2, 30
 """Instructions per element, for plain arithmetic and for functions such as exp."""
 _BLOCK_CYCLE_BYTES = {False: 50, True: 34}
-"""Bytes per cycle that a block of a multi-tensor kernel moves; True for a fused optimizer's step. Each block has its
-own chunk (measured on an H200)."""
+"""Bytes per cycle that a block of a multi-tensor kernel moves; True for a fused optimizer's step. Each block works on
+its own chunk (measured on an H200)."""
 _KERNELS = {"batch_norm": 3, "group_norm": 2, "loss": 2, "sort": 8, "norm_backward": 3, "attention_backward": 3}
 """Kernels that an operator launches, for kinds with more than one."""
 
@@ -68,7 +68,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """Properties of a call that its shapes do not show, and the bytes that it moves."""
+    """Properties of a call that do not follow from its shapes, and the bytes that it moves."""
 
     moved: int
     dim: int
@@ -150,7 +150,7 @@ def _seconds(
     tf32: tuple[bool, bool],
     options: _Options,
 ) -> tuple[float, float]:
-    """Return the seconds and filled share; operators without a model, or with unexpected shapes, cost their bytes."""
+    """Return the seconds and filled share. Operators with unexpected shapes, or without a model, cost their bytes."""
     if inputs and inputs[0][0] and all(prod(shape) for shape, _ in (*inputs[:3], *outputs)):
         match kind:
             case "matmul" if sum(1 for shape, _ in inputs if shape) > 1:

@@ -4,9 +4,10 @@ A copy takes a latency plus its bytes over the bandwidth. The engine cannot read
 piece by piece into pinned buffers on one thread, and that copy limits the rate (CUDA C++ Best Practices Guide, "Pinned
 Memory").
 
-Bytes of collectives: the minimum that each GPU's link has to carry, by the "bus bandwidth" of NVIDIA's nccl-tests
-(doc/PERFORMANCE.md). Steps: those of a ring. Latencies: the constants by which NCCL chooses its protocol
-(src/graph/tuning.cc, rings, one node): LL has short steps and part of the bandwidth, Simple long steps and all of it.
+The bytes of a collective are the minimum that each GPU's link must carry, by the "bus bandwidth" of NVIDIA's nccl-tests
+(doc/PERFORMANCE.md). The steps are those of a ring. The latencies are the constants with which NCCL chooses its
+protocol (src/graph/tuning.cc, rings, one node). LL has short steps but part of the bandwidth; Simple has long steps but
+all of the bandwidth.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from gpututor.hardware.gpus import GpuSpec
 
 Direction = Literal["h2d", "d2h"]
 _PAGEABLE_D2H = 0.85
-"""Rate of a pageable copy to the host, relative to one from it: the host copies each piece after the GPU has sent it,
-often into pages touched for the first time. An estimate."""
+"""Rate of a pageable copy to the host, relative to a copy from the host: the host copies each piece after the GPU has
+sent it, often into untouched pages. An estimate."""
 _NVLINK_LATENCY_S = 2.5e-6
 """Seconds before the first byte between two GPUs on NVLink, as NVIDIA's sample p2pBandwidthLatencyTest shows."""
 

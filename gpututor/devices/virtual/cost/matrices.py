@@ -1,7 +1,7 @@
 """Costs of matrix products, contractions, attention and factorizations.
 
-FLOPs of factorizations are those of LAPACK working note 41. The times of a column's step and the shares of the peak
-rate are estimates from reports on cuSOLVER and MAGMA for 1024 and 4096 columns on an A100.
+FLOPs of factorizations are those of LAPACK working note 41. Times of column steps and shares of the peak rate are
+estimates, from reports on cuSOLVER and MAGMA for 1024 and 4096 columns on an A100.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _LARGE_TILE = 256, 128
 tiles reach all multiprocessors, unless the first factor is transposed (KernelBench's products on an H100)."""
 _SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 _SHORTEST_SPLIT = 256
-"""Minimum part of the inner dimension per block: shorter sums gain nothing."""
+"""Minimum length of a block's part of the inner dimension: splitting further gains nothing."""
 STEP_CYCLES = {1: 6.0, 2: 12.0, 4: 22.0, 8: 22.0}
-"""Least cycles of a tensor-core block per element of the inner dimension, by the bytes of an element. The steps of a
-block are sequential; several blocks on a multiprocessor hide this (products of 256 and 1024 rows on an H200)."""
+"""Minimum cycles of a tensor-core block per element of the inner dimension, by bytes of an element. A block's steps are
+sequential, but several blocks on a multiprocessor overlap (products of 256 and 1024 rows on an H200)."""
 _THIN = 8
 """Rows or columns up to which a product has no tiles and only reads its matrix."""
 _ALIGNED = 8
-"""Numbers of half precision in 16 bytes: rows that begin at multiples of it are loaded in the largest pieces."""
+"""Half-precision numbers in 16 bytes, the largest load: rows whose length is a multiple are aligned."""
 
 
 def _matrices(inputs: Tensors) -> list[Tensor]:
@@ -73,11 +73,11 @@ def _tiled_s(
     step_cycles: float,
     large_tiles: bool,
 ) -> tuple[float, float]:
-    """Return the seconds and filled share of the fastest tiling, in whole waves over the multiprocessors."""
+    """Return the seconds and filled share of the fastest tiling. Blocks run in whole waves over the multiprocessors."""
     tall, wide = _LARGE_TILE
     if large_tiles and max(rows, columns) >= tall and min(rows, columns) >= wide:
-        upright, lying = (ceil_div(rows, a) * ceil_div(columns, b) for a, b in ((tall, wide), (wide, tall)))
-        blocks = batch * min(upright, lying)
+        tall_blocks, wide_blocks = (ceil_div(rows, a) * ceil_div(columns, b) for a, b in ((tall, wide), (wide, tall)))
+        blocks = batch * min(tall_blocks, wide_blocks)
         if blocks >= gpu.multiprocessors:
             step_s = 2 * tall * wide / (rate / gpu.multiprocessors)
             return ceil_div(blocks, gpu.multiprocessors) * step_s * inner, 1.0
@@ -91,7 +91,7 @@ def _tiled_s(
         for splits in _SPLITS:
             length = max(ceil_div(inner, splits), min(inner, _SHORTEST_SPLIT))
             waves = ceil_div(blocks * splits, gpu.multiprocessors)
-            # The parts of a sum need another kernel that adds them.
+            # Another kernel adds the partial sums.
             seconds = max(waves * step_s, latency_s) * length + (floor_s if splits > 1 else 0.0)
             if seconds < best:
                 best, filled = seconds, min(1.0, blocks * splits / gpu.multiprocessors)
@@ -131,9 +131,9 @@ ATTENTION_KERNELS = {
 }
 """Kernels that fused attention launches, if more than one (an H200, torch 2.11)."""
 _HEAD, _LONGEST_HEAD, _HEAD_EXPONENT = 64, 128, 0.35
-"""Features of a head to which the shares apply; more are faster by a power, up to the second number."""
+"""Features of a head to which the shares apply. Up to the second number, longer heads are faster by a power."""
 _DIAGONAL = 220
-"""Positions by which causal attention exceeds half of the pairs: blocks on the diagonal are computed whole."""
+"""Extra positions that causal attention computes, beyond half of the pairs: whole blocks on the diagonal."""
 
 
 def attention(
@@ -236,7 +236,7 @@ def contraction(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Tenso
 
 
 def _euclidean(gpu: AchievableRates, inputs: Tensors, outputs: Tensors, tf32: bool) -> tuple[float, float]:
-    """Return the cost of rows extended by their norms, one product and its root (aten/src/ATen/native/Distance.cpp)."""
+    """Return the cost of `_euclidean_dist`: a product of rows extended by their norms, then a root (Distance.cpp)."""
     (left, dtype), (right, _) = inputs[0], inputs[1]
     inner = left[-1] + 2
     factors = [((*left[:-1], inner), dtype), ((*right[:-2], inner, right[-2]), dtype)]
@@ -290,11 +290,11 @@ def contraction_flops(name: str, inputs: Tensors, outputs: Tensors) -> float:
 
 
 _SMALL_STEP_US = 1.0
-"""Microseconds of a column's step if the matrix fits one block's shared memory: barriers, no kernel per step."""
+"""Microseconds of a column's step if the matrix fits one block's shared memory, so no step needs a kernel."""
 _SMALL = 64
-"""Most columns of such a matrix."""
+"""Maximum number of columns of such a matrix."""
 _BATCHED_ITERATIONS = 32
-"""Columns up to which cuSOLVER batches its iterative methods; larger matrices run one after another."""
+"""Maximum number of columns for which cuSOLVER batches iterative methods; larger matrices run one by one."""
 _LEAST_STEP = 0.3
 """Step of a small matrix relative to a step of 1024 columns, in iterative methods."""
 

@@ -18,10 +18,10 @@ _ITEMSIZES = {
     "quint8": 1, "qint8": 1, "qint32": 4,
 }  # fmt: skip
 _SECTOR = 32
-"""Bytes that an indexed read or write moves at least: a sector of the L2 cache."""
+"""Minimum bytes of an indexed read or write: a sector of the L2 cache."""
 _PER_LAUNCH = (110, 64, 48, 36, 30)
-"""Tensors per list that one multi-tensor kernel takes, by the number of lists; then its blocks, and the elements of a
-block (aten/src/ATen/native/cuda/MultiTensorApply.cuh)."""
+"""Tensors per list that one multi-tensor kernel takes, by the number of lists; then the maximum blocks of a kernel, and
+the elements of a block (aten/src/ATen/native/cuda/MultiTensorApply.cuh)."""
 _BLOCKS_PER_LAUNCH, _CHUNK = 320, 65536
 
 

@@ -1,8 +1,8 @@
 """Costs of recurrent layers, as cuDNN runs them.
 
-Choice of the algorithm: `get_algo` of aten/src/ATen/native/cudnn/RNN.cpp. A persistent kernel keeps the weights on the
-chip and goes through all steps itself. The standard algorithm multiplies the inputs of all steps at once, and then
-launches a product and an elementwise kernel for each step; its steps are sequential, so that they cost latency.
+The algorithm is chosen as in `get_algo` of aten/src/ATen/native/cudnn/RNN.cpp. A persistent kernel keeps the weights on
+the chip and computes all steps. The standard algorithm first multiplies the inputs of all steps at once. Then it
+launches a product and an elementwise kernel for each step, and waits for each step's latency.
 
 Cycles and kernels were measured on an H200 (benchmarks/data/h200.json).
 """
@@ -22,18 +22,18 @@ _SAVED = {LSTM: 5, GRU: 6}
 """Values per step and hidden unit that training saves; 1 in simple layers."""
 _HALVES = ("float16", "bfloat16")
 _BACKWARD_INNER = 2.5
-"""Inner dimension of a gated layer's backward step over the forward one, in cycles."""
+"""Cycles of a gated layer's backward step along the inner dimension, relative to a forward step."""
 _PERSISTENT_CYCLES, _PERSISTENT_UNIT_CYCLES = 200.0, {True: 20.0, False: 13.0}
-"""Cycles of a step of a persistent kernel, and those for each hidden unit, by `is_gated`."""
+"""Cycles of a persistent kernel's step, and cycles for each hidden unit, by `is_gated`."""
 _PERSISTENT_BACKWARD = 1.4
 _STEP_KERNELS = {False: 2, True: 3}
-"""Kernels that the standard algorithm launches for a step, by direction: backward also clears memory."""
+"""Kernels that the standard algorithm launches for a step, forward and backward: backward also clears memory."""
 _OTHER_KERNELS = {False: 4, True: 10}
 """Kernels of a call outside its steps, for each layer and direction, forward and backward."""
 _CALL_LAUNCHES = {False: 8.0, True: 32.0}
 """Launches of an elementwise operator that a call costs the host before its first kernel."""
 _KERNEL_LAUNCHES = 0.8
-"""The same for each kernel: C++ launches them without Python in between."""
+"""Launches of an elementwise operator that each further kernel costs: C++ launches it without Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class RecurrentLayers:
 
     @property
     def batch(self) -> int:
-        """Sequences of a step, in the mean of all steps."""
+        """Mean number of sequences in a step."""
         return max(round(self.rows / max(self.steps, 1)), 1)
 
     @property
@@ -127,7 +127,7 @@ def filled(gpu: AchievableRates, layers: RecurrentLayers) -> float:
 
 
 def _products_s(gpu: AchievableRates, layers: RecurrentLayers, inputs: int, tf32: bool, backward: bool) -> float:
-    """Return the seconds of a layer's products over all steps: its inputs; backward, the gradients of its weights."""
+    """Return the seconds of a layer's products over all steps; backward, of the inputs' and weights' gradients."""
     gates, rows = layers.gates * layers.hidden, layers.rows
     sizes = [(rows, gates, inputs)]
     if backward:

@@ -24,7 +24,7 @@ _CACHED_ROW = 64 * 1024
 """Bytes of a row that stay in a multiprocessor's cache between two reads."""
 _ROW_THREADS = 512
 _ALL_BLOCKS = 1.1
-"""Time of a scan by all blocks relative to a copy: blocks wait for each other's sums. An estimate."""
+"""Time of a scan by all blocks, relative to a copy: blocks wait for the sums of earlier blocks. An estimate."""
 _COLUMN_STEP_S = 0.1e-6
 """Seconds for a thread to add one element of its column. An estimate."""
 _TIME_STEP_S = 1e-6
@@ -82,7 +82,7 @@ def softmax(gpu: AchievableRates, inputs: Tensors) -> tuple[float, float]:
 
 
 def pool(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Return the seconds and filled share of pooling with windows of 3 per side, or the stride if that is larger."""
+    """Return the seconds and filled share of pooling. A window's side is assumed to be 3, or the stride if larger."""
     image, made = inputs[0][0], outputs[0][0] if outputs else inputs[0][0]
     sides = max(len(image) - 2, 1)
     steps = [
@@ -121,7 +121,7 @@ def recursion(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[
 
 
 def loss(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Return the seconds and filled share of a loss in two kernels: a value per element, then their mean."""
+    """Return the seconds and filled share of a loss in two kernels: a value for each element, then the mean."""
     elements = max((prod(shape) for shape, _ in inputs), default=1)
     moved = total_bytes(inputs) + total_bytes(outputs)
     if outputs and prod(outputs[0][0]) < elements:
@@ -149,7 +149,7 @@ def fourier(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[fl
 _SECTOR = 32
 """Bytes that one step of a binary search reads."""
 _CACHED_STEPS = 10
-"""First steps of a binary search, served from cache: all threads make them at the same few places."""
+"""First steps of a binary search, served from cache: all threads read the same few elements."""
 _KEY = 8
 """Bytes of a random key, and of its index, in a permutation."""
 

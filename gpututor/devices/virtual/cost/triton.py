@@ -1,20 +1,21 @@
-"""Cost of a Triton kernel from what its programs did.
+"""Cost of a Triton kernel, from the recorded work of its programs.
 
-A launch takes the longest of four times, as a roofline does (Williams, Waterman, Patterson, CACM 52(4), 2009):
+As in a roofline (Williams, Waterman, Patterson, CACM 52(4), 2009), a launch takes the longest of three times: memory,
+arithmetic plus products, and latency.
 
-- **memory**: bytes that the L2 cache lacked, at the attainable bandwidth; and all sectors that warps touched, at the
-  L2's bandwidth. A warp's access moves whole 32-byte sectors (CUDA C++ Best Practices Guide, "Coalesced Access to
+- **memory**: bytes that were not in the L2 cache, at the attainable bandwidth; and all sectors that warps touched, at
+  the L2's bandwidth. A warp's access moves whole 32-byte sectors (CUDA C++ Best Practices Guide, "Coalesced Access to
   Global Memory"). A multiprocessor gets at most 64 bytes a cycle from the L2 (NVIDIA A100 white paper, "L2 cache").
 - **arithmetic**: elementwise operations on the float32 lanes. Functions such as exp run on special function units,
   which have an eighth of the lanes (CUDA C++ Programming Guide, "Arithmetic Instructions": 16 of 128 results a cycle).
 - **products**: FLOPs of `tl.dot` on tensor cores, by dtype. Tiles smaller than 128 x 128 reuse their operands less:
   the factor is that of a tile's arithmetic intensity (NVIDIA, Matrix Multiplication Background, "Tile Quantization").
-- **latency**: accesses in a row of one program, each a trip to the L2 cache or to memory (Luo et al., Benchmarking and
-  Dissecting the NVIDIA Hopper GPU, 2024: about 270 and 480 cycles). `num_stages` buffers overlap those of products.
-  Others overlap as measured on an H100: a loop over rows in the L2 cache takes 93 cycles a row.
+- **latency**: one program's accesses, one after another, each to the L2 cache or to memory (Luo et al., Benchmarking
+  and Dissecting the NVIDIA Hopper GPU, 2024: about 270 and 480 cycles). `num_stages` buffers overlap the accesses of
+  products. Other accesses overlap as measured on an H100: a loop over rows in the L2 cache takes 93 cycles a row.
 
-Programs run in waves: each multiprocessor holds as many as its threads and its shared memory allow, and the last wave
-takes as long as a full one (NVIDIA, GPU Performance Background, "Wave Quantization").
+Programs run in waves. Each multiprocessor holds as many programs as its threads and shared memory allow. The last wave
+takes as long as a full wave (NVIDIA, GPU Performance Background, "Wave Quantization").
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _SECTOR = 32
 _L2_BYTES_PER_CYCLE = 64
 """Bytes that a multiprocessor gets from the L2 cache in a cycle."""
 _SPECIAL_COST = 8
-"""Plain operations that take as long as one of the special function units."""
+"""Plain operations that take as long as an operation of the special function units."""
 _L2_LATENCY_CYCLES = 270
 _LATENCY_CYCLES = 480
 _ACCESSES_AT_ONCE = 3
@@ -56,12 +57,12 @@ class LaunchWork:
     sectors: int = 0
     """Sectors that warps touched."""
     dram_sectors: int = 0
-    """Sectors that the L2 cache lacked."""
+    """Sectors that were not in the L2 cache."""
     distinct_sectors: int = 0
     accesses: int = 0
     """Load and store instructions of all programs."""
     most_atomics_at_one: int = 0
-    """Atomic operations on the element with most of them: the memory serves one a cycle."""
+    """Atomic operations on the element that gets the most: the memory serves one a cycle."""
     plain: Mapping[str, int] = field(default_factory=dict)
     """Elementwise floating-point operations by dtype."""
     integer: int = 0
@@ -81,7 +82,7 @@ class LaunchWork:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Programs that a multiprocessor holds at once, with the estimated needs of one."""
+    """Programs that a multiprocessor holds at once, with the estimated resources of a program."""
 
     registers: int
     """Registers of a thread."""
@@ -90,11 +91,11 @@ class Occupancy:
 
 
 def occupancy(gpu: AchievableRates, work: LaunchWork) -> Occupancy:
-    """Return the estimated needs of a program, and the programs that fit on a multiprocessor."""
+    """Return the estimated resources of a program, and the programs that fit on a multiprocessor."""
     threads = 32 * work.num_warps
     registers = min(255, _REGISTERS_OVERHEAD + ceil(work.largest_elements / threads))
     shared = work.tile_bytes * max(1, work.num_stages - 1)
-    # A reduction across warps exchanges a value of each.
+    # Each warp of a reduction puts its value into shared memory.
     shared = min(max(shared, 4 * work.num_warps * 32), gpu.spec.shared_bytes_per_block_at_most)
     fits = (
         _BLOCKS_AT_MOST,

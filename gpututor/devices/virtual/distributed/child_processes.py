@@ -23,7 +23,7 @@ from typing import Any
 from gpututor.devices.virtual.after_import import AfterImport
 
 VARIABLE = "GPUTUTOR_VIRTUAL_GPU"
-"""Environment variable that contains the machine as JSON while it is on."""
+"""Environment variable that describes the active machine as JSON."""
 STARTUP = Path(__file__).parent / "startup"
 """Folder on the PYTHONPATH of children."""
 
@@ -53,7 +53,7 @@ class MachineSettings:
 
 
 Enter = Callable[[MachineSettings], None]
-"""Function of the session that enters a machine for the rest of the process."""
+"""Function that enters a machine for the rest of the process."""
 
 
 class _Process:
@@ -91,7 +91,7 @@ def keep_open(stack: ExitStack) -> None:
 
 
 def leave() -> None:
-    """Leave the inherited machine, if any: a machine that the program creates itself takes precedence."""
+    """Leave the inherited machine, if any, for example because the program creates a machine itself."""
     stack, _Process.inherited = _Process.inherited, None
     if stack is not None:
         atexit.unregister(leave)

@@ -37,7 +37,7 @@ class _Caught(Exception):
 
 
 class _CatchReduction(TorchDispatchMode):
-    """Dispatch mode that raises `_Caught` with the reduction in the form in which operators take it."""
+    """Dispatch mode that raises `_Caught` with the reduction that an operator gets."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise _Caught(args[2])
@@ -48,23 +48,23 @@ def summing() -> Any:
     """Return `ReduceOp.SUM`, as the operators of `c10d` take it."""
     try:
         with _CatchReduction():  # type: ignore[no-untyped-call]
-            torch_private.group_of_none().allreduce([torch.empty(1)])
+            torch_private.group_without_backend().allreduce([torch.empty(1)])
     except _Caught as caught:
         return caught.args[0]
 
 
-_lonely_group = cache(torch_private.lonely_group)
+_single_process_group = cache(torch_private.single_process_group)
 
 
 def is_average(reduction: Any) -> bool:
     """Return True if a reduction, as the operators of `c10d` take it, is `ReduceOp.AVG`.
 
-    Raise `NotImplementedError` for a reduction with a factor, which C++ does not reveal. Gloo's error names both.
+    Raise `NotImplementedError` for a reduction with a factor. C++ reveals neither, but gloo's error names them.
     """
     try:
-        with torch_private.host_only(), torch_private.function_modes_aside():
+        with torch_private.host_only(), torch_private.without_function_modes():
             value = torch.zeros(1)
-            work = torch.ops.c10d.allreduce_([value], _lonely_group().boxed(), reduction, None)[1]
+            work = torch.ops.c10d.allreduce_([value], _single_process_group().boxed(), reduction, None)[1]
             track_gloo_tensors([value])
             torch_private.CollectiveWork.unbox(work).wait()
     except (RuntimeError, ValueError) as error:
@@ -159,7 +159,7 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             finish = partial(_divide, list(tensors_in(hosts[0])), group.size())
     _refuse_in_graphs(func, unwrapped)
     in_a_thread = name not in _WITHOUT_A_THREAD
-    with torch_private.function_modes_aside():
+    with torch_private.without_function_modes():
         out = func(*hosts, **kwargs)
     if in_a_thread:
         track_gloo_tensors(tensors_in(hosts))
@@ -203,25 +203,25 @@ def _refuse_in_graphs(func: Any, unwrapped: Unwrapped) -> None:
         raise cuda_errors.unsupported(f"{func._schema.name} in CUDA graphs")
 
 
-_owed: WeakKeyDictionary[Allocation, Rendezvous] = WeakKeyDictionary()
-"""Functional collective that the first use of its result waits for, by the result's memory."""
+_unfinished: WeakKeyDictionary[Allocation, Rendezvous] = WeakKeyDictionary()
+"""Functional collectives that nothing has waited for, by the memory of their results."""
 
 
 def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run an operator of the namespace `_c10d_functional`: it names its group, and torch waits for its result."""
+    """Run an operator of `_c10d_functional`, which names its group, and whose result torch waits for."""
     unwrapped = Unwrapped([*args, *kwargs.values()])
     given_tensors = list(unwrapped.by_host.values())
     if func.overloadpacket.__name__ == "_wrap_tensor_autograd":
-        # torch wraps a result so that its first use waits; this waits immediately.
+        # torch wraps a result so that its first use waits. Here the wrapping itself waits.
         done = torch.ops._c10d_functional.wait_tensor(unwrapped.values[0])
-        _waited(given_tensors)
+        _join(given_tensors)
         return wrap(done.detach(), given_tensors, unwrapped.device)
     names = [argument.name for argument in func._schema.arguments]
     given = dict(zip([*names[: len(args)], *kwargs], unwrapped.values, strict=True))
     if "group_name" not in given:
-        with torch_private.function_modes_aside():
+        with torch_private.without_function_modes():
             out = func(**given)
-        _waited(given_tensors)
+        _join(given_tensors)
         return _on_device(out, unwrapped)
     group = unwrapped.group
     if group is None:
@@ -233,7 +233,7 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     averages = str(given.get("reduce_op", "")).lower() == "avg"
     if averages:
         given["reduce_op"] = "sum"
-    with torch_private.function_modes_aside():
+    with torch_private.without_function_modes():
         out = func(**given)
     track_gloo_tensors(tensors_in([*unwrapped.values, out]))
     for result in tensors_in(out) if averages else ():
@@ -245,14 +245,14 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     written = [tensor for tensor in tensors_in(results) if type(tensor) is VirtualTensor]
     execution.races.record_collective(operation.machine, rendezvous.task, given_tensors, written)
     for tensor in written:
-        _owed[tensor._block] = rendezvous
+        _unfinished[tensor._block] = rendezvous
     return results
 
 
-def _waited(tensors: list[VirtualTensor]) -> None:
-    """Join the functional collectives whose results are used."""
+def _join(tensors: list[VirtualTensor]) -> None:
+    """Wait for the functional collectives that return these tensors."""
     for tensor in tensors:
-        rendezvous = _owed.pop(tensor._block, None)
+        rendezvous = _unfinished.pop(tensor._block, None)
         if rendezvous is not None:
             rendezvous.join()
 
@@ -267,7 +267,7 @@ def _on_device(out: Any, unwrapped: Unwrapped) -> Any:
 
 
 def _shard_another_dim(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
-    """Run `_dtensor.shard_dim_alltoall`, as composed in torch/csrc/distributed/c10d/Functional.cpp."""
+    """Run `_dtensor.shard_dim_alltoall` in the steps of torch/csrc/distributed/c10d/Functional.cpp."""
     values, gathered, sharded, group = args
     group = torch_private.process_group_named(group) if isinstance(group, str) else torch_private.unboxed(group)
     parts = values.unflatten(sharded, (group.size(), -1)).movedim(sharded, 0).contiguous()

@@ -1,13 +1,13 @@
-"""Communicators: a collective starts once the last rank of its group is ready. Tensors are kept until gloo is done.
+"""Communicators: a collective starts once the last rank of its group is ready. Tensors live until gloo is done.
 
-As with NCCL, collectives run on a stream of the group, after the present work of the current stream. Each process sends
-the predicted end of that work to the others over gloo (`clock.machine_clock.predict_finish`). The answer is awaited
-only when it is needed: when the program waits for the collective, or for the whole GPU. All processes then compute the
-same start and end.
+As with NCCL, collectives run on a stream of the group, after the work that the current stream has so far. Each process
+sends the predicted end of that work to the others over gloo (`clock.machine_clock.predict_finish`). It waits for their
+replies only when the program waits for the collective or for the whole GPU. All processes then compute the same start
+and end.
 
-A thread of gloo takes Python's lock to release a tensor that Python made. While the interpreter ends, it gets no lock:
-Python ends the thread inside a destructor, and C++ aborts the process. So the process first waits until gloo has
-released its tensors.
+A thread of gloo needs the GIL to release a tensor that Python made. While the interpreter exits, the thread cannot get
+the GIL: Python ends the thread inside a destructor, and C++ aborts the process. So before it exits, a process waits
+until gloo has released its tensors.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from gpututor.devices.virtual.cost import links
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 
 _held_by_gloo: set[weakref.ref[torch.Tensor]] = set()
-"""Tensors that gloo may hold; the last release of a tensor removes its entry."""
+"""Tensors that gloo may hold; a tensor's entry disappears with the tensor."""
 if hasattr(os, "register_at_fork"):
-    # Gloo's threads stay in the parent.
+    # A forked child has none of gloo's threads.
     os.register_at_fork(after_in_child=_held_by_gloo.clear)
 
 
 def keep_alive_until_done(host: torch.Tensor) -> torch.Tensor:
-    """Return the values in another tensor for gloo alone, which is freed as soon as gloo releases it."""
+    """Return a second tensor on the same memory for gloo, which is freed as soon as gloo releases it."""
     return host.detach() if host.layout is torch.strided else host
 
 
@@ -47,7 +47,7 @@ def track_gloo_tensors(hosts: Iterable[torch.Tensor]) -> None:
     """Remember tensors that only gloo holds from now on."""
     for host in {id(host): host for host in hosts}.values():
         if host.layout is torch.strided:
-            # Removed by C alone: Python code could lose the lock before the thread is done.
+            # The callback is a C method: in Python code, the thread could lose the GIL before it is done.
             _held_by_gloo.add(weakref.ref(host, _held_by_gloo.discard))
 
 
@@ -63,9 +63,9 @@ Ask = Callable[[timedelta | None], "list[tuple[int, int]]"]
 """Wait, with an optional time limit, for (ready time, duration) of each other rank. Raises `RuntimeError`."""
 
 
-def _aside(call: Callable[[], Any]) -> Any:
-    """Make a call that the virtual GPU does not see."""
-    with torch_private.host_only(), torch_private.function_modes_aside():
+def _call_gloo(call: Callable[[], Any]) -> Any:
+    """Call gloo, unseen by the virtual GPU."""
+    with torch_private.host_only(), torch_private.without_function_modes():
         return call()
 
 
@@ -76,31 +76,31 @@ def _pair(figures: torch.Tensor) -> tuple[int, int]:
 
 
 class PeerReplies:
-    """Figures of the other ranks, once they have arrived."""
+    """Ready times and durations that the other ranks send."""
 
-    def __init__(self, carried: Any, theirs: list[torch.Tensor]) -> None:
-        self._carried = carried
+    def __init__(self, gloo_work: Any, theirs: list[torch.Tensor]) -> None:
+        self._gloo_work = gloo_work
         self._theirs = theirs
 
     def ask(self, limit: timedelta | None) -> list[tuple[int, int]]:
         """Implement `Ask`."""
-        carried = self._carried
-        if carried is not None:
+        gloo_work = self._gloo_work
+        if gloo_work is not None:
             deadline = time.monotonic() + (0.0 if limit is None else limit.total_seconds())
-            while limit is not None and not carried.is_completed():
+            while limit is not None and not gloo_work.is_completed():
                 if time.monotonic() > deadline:
                     raise RuntimeError("no answer")
                 time.sleep(0.001)
-            carried.wait()
+            gloo_work.wait()
             self.release()
         return [_pair(figures) for figures in self._theirs]
 
     def release(self) -> None:
-        """Release gloo's work once the figures have arrived."""
-        if self._carried is not None and self._carried.is_completed():
+        """Release gloo's work if the replies have arrived."""
+        if self._gloo_work is not None and self._gloo_work.is_completed():
             with contextlib.suppress(RuntimeError):  # `ask` raises it
-                self._carried.wait()
-                self._carried = None
+                self._gloo_work.wait()
+                self._gloo_work = None
 
 
 NCCL_VERSION = (2, 27, 5)
@@ -128,7 +128,7 @@ class VirtualNccl(torch_private.ProcessGroupGloo):  # type: ignore[misc]
 
     def __init__(self, store: Any, rank: int, size: int, options: Any = None) -> None:
         super().__init__(store, rank, size, timeout=NCCL_TIMEOUT if options is None else options._timeout)
-        # C++ does not keep the Python object alive. Without it, the group would appear to be gloo's.
+        # C++ does not keep the Python object alive. Without the object, the group would appear to be gloo's.
         _alive.append(self)
 
 
@@ -144,7 +144,7 @@ def nccl_version() -> int:
 
 
 def carrier_of(group: Any) -> tuple[Any, str]:
-    """Return a group of the same ranks that carries the CPU tensors of device tensors, and its name.
+    """Return a group of the same ranks that sends the CPU tensors behind device tensors, and its name.
 
     Raise torch's error for a group without a backend for CUDA tensors, and `NotImplementedError` for a backend other
     than nccl and gloo.
@@ -167,15 +167,15 @@ def is_nccl(group: Any) -> bool:
 
 
 FIRST_STREAM = 1_000_000
-"""Number of the first stream of groups; each group has one for collectives, one for sends and one for receives."""
+"""Number of the first stream of groups. Each group has three streams: for collectives, sends and receives."""
 LAST_ANSWERS_S = 2.0
-"""Seconds to wait for other ranks if only the trace needs their times."""
+"""Seconds to wait for other ranks' times that only the trace needs."""
 _STAMP_TAG = 1 << 30
-"""Added to the tag of a message for the message with its time."""
+"""Added to a message's tag to get the tag of the message that carries its time."""
 
 
 class Operation(NamedTuple):
-    """Collective operator of this rank, with its row in the trace."""
+    """A call of a collective operator in this rank, with its row in the trace."""
 
     machine: VirtualMachine
     gpu: VirtualGpu
@@ -186,19 +186,19 @@ class Operation(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Rendezvous:
-    """Collective on the clock."""
+    """A collective on the modelled clock."""
 
     machine: VirtualMachine
     gpu: VirtualGpu
     group: Communicator
     name: str
     agreed: EventMarker
-    """Start on all ranks."""
+    """The start, which is the same on all ranks."""
     task: Task
     done: EventMarker
 
     def ask(self) -> None:
-        """Wait, in real time, until the starts of this collective and of earlier ones of its group are known."""
+        """Wait in real time until the starts of this collective and of the group's earlier collectives are known."""
         for mark in self.group.unanswered_until(self.agreed):
             if mark.time < 0 and mark.ask is not None:
                 mark.time = mark.ask()
@@ -215,7 +215,7 @@ class Rendezvous:
 
     @property
     def has_all_ranks(self) -> bool:
-        """True if all ranks are known to take part, so that the collective will really be done."""
+        """True if all ranks are known to take part, so that the collective can finish."""
         return self.agreed.time >= 0 and (self.agreed.ask is not None or self.group.size == 1)
 
     def is_over(self) -> bool:
@@ -225,7 +225,7 @@ class Rendezvous:
 
 
 class Communicator:
-    """Process group on the clock."""
+    """A process group on the modelled clock."""
 
     def __init__(self, group: Any) -> None:
         self._carrier, _ = carrier_of(group)
@@ -261,7 +261,7 @@ class Communicator:
 
         def start(ready: int, task: Task) -> EventMarker:
             figures = torch.tensor([ready, task.duration])
-            _sent.append(_aside(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
+            _sent.append(_call_gloo(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
             return EventMarker(ready, ready)
 
         return self._put(operation, self.stream + 1, start)
@@ -271,13 +271,13 @@ class Communicator:
         figures = torch.empty(2, dtype=torch.int64)
 
         def begin(sender: int) -> Any:
-            return _aside(lambda: self._carrier.recv([figures], sender, tag | _STAMP_TAG))
+            return _call_gloo(lambda: self._carrier.recv([figures], sender, tag | _STAMP_TAG))
 
         early: Any = begin(source) if isinstance(source, int) else None
 
         def ask_sender(limit: timedelta | None) -> list[tuple[int, int]]:
-            carried = begin(source()) if callable(source) else early
-            carried.wait(*(() if limit is None else (limit,)))
+            gloo_work = begin(source()) if callable(source) else early
+            gloo_work.wait(*(() if limit is None else (limit,)))
             return [_pair(figures)]
 
         def start(ready: int, task: Task) -> EventMarker:
@@ -286,14 +286,14 @@ class Communicator:
         return self._put(operation, self.stream + 2, start)
 
     def unanswered_until(self, mark: EventMarker) -> list[EventMarker]:
-        """Remove and return, in order, the markers up to `mark` whose times are not known from the other ranks yet."""
+        """Remove and return, in order, the markers up to `mark` that still need the other ranks' times."""
         marks = []
         while mark in self._unanswered:
             marks.append(self._unanswered.popleft())
         return marks
 
     def waits(self) -> list[tuple[int, int]]:
-        """Return the (begin, end) in which this rank waited for other ranks, for the collectives played so far."""
+        """Return the (begin, end) of each wait of this rank for other ranks, for the collectives finished so far."""
         while self._collectives and self._collectives[0][1].end >= 0:
             ready, task = self._collectives.popleft()
             began = max(ready, self._last_end)
@@ -313,7 +313,7 @@ class Communicator:
         duration = round(self._seconds(gpu, name, size_bytes) * 1e9)
         stream = machine.stream_of(gpu)
         task, done = machine.clock.collective(gpu.index, stream, own, duration, gpu.launch_ns, agree, row)
-        # The next allocation is not written by the collective.
+        # The collective does not write the memory that is allocated next.
         gpu.memory.of_thread.writer = None
         return Rendezvous(machine, gpu, self, name, agreed[0], task, done)
 
@@ -321,9 +321,9 @@ class Communicator:
         seconds = links.collective_s(gpu.spec, name, size_bytes, self.size)
         if self.is_nccl or not size_bytes:
             return seconds
-        # Gloo works on the host: there and back over PCIe.
-        there = links.copy_s(gpu.spec, size_bytes, pinned=True, direction="d2h")
-        return seconds + there + links.copy_s(gpu.spec, size_bytes, pinned=True, direction="h2d")
+        # Gloo works on the host: the bytes cross PCIe twice.
+        to_host = links.copy_s(gpu.spec, size_bytes, pinned=True, direction="d2h")
+        return seconds + to_host + links.copy_s(gpu.spec, size_bytes, pinned=True, direction="h2d")
 
     def _expected(self, machine: VirtualMachine, ready: int, task: Task, ask: Ask) -> EventMarker:
         """Return a marker that is reached once this rank and the ranks of `ask` are ready.
@@ -345,11 +345,11 @@ class Communicator:
         return mark
 
     def _exchange(self, ready: int, duration: int) -> Ask:
-        """Send this rank's figures to all ranks; return the function that waits for theirs."""
+        """Send this rank's ready time and duration to all ranks; return the function that waits for theirs."""
         mine = torch.tensor([ready, duration])
         theirs = [torch.empty(2, dtype=torch.int64) for _ in range(self.size)]
         lent = [keep_alive_until_done(figures) for figures in (mine, *theirs)]
-        replies = PeerReplies(_aside(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
+        replies = PeerReplies(_call_gloo(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
         track_gloo_tensors(lent)
         self._replies.append(replies)
         return replies.ask
@@ -357,7 +357,7 @@ class Communicator:
 
 _numbers = count()
 _sent: deque[Any] = deque(maxlen=4096)
-"""Sends of times that may not be done: gloo drops a message once nothing refers to it."""
+"""Sends of times that may be pending: gloo drops a message that nothing refers to."""
 _communicators: dict[int, Communicator] = {}
 """Communicator by the id of its carrier, which lives as long as the process."""
 
@@ -377,12 +377,12 @@ def known_rank() -> int | None:
 
 
 def waits_for_others() -> list[tuple[int, int]]:
-    """Return the (begin, end) in which this process waited for other ranks in a collective, for all groups."""
+    """Return the (begin, end) of each wait of this process for other ranks, in collectives of all groups."""
     return [wait for communicator in _communicators.values() for wait in communicator.waits()]
 
 
 def send_last(limit_s: float) -> None:
-    """Wait, as Python ends, until the receivers have got the times of this rank's messages."""
+    """Wait, while Python exits, until the receivers have the times of this rank's messages."""
     deadline = time.monotonic() + limit_s
     while _sent and time.monotonic() < deadline:
         with contextlib.suppress(RuntimeError):  # the receiver has exited or never connected
@@ -390,7 +390,7 @@ def send_last(limit_s: float) -> None:
 
 
 def release_replies() -> None:
-    """Release finished works of gloo as Python ends."""
+    """Release gloo's finished works while Python exits."""
     for communicator in _communicators.values():
         for replies in communicator._replies:
             replies.release()

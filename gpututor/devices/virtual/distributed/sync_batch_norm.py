@@ -50,7 +50,7 @@ def gather_stats(
 ) -> tuple[Tensor, Tensor]:
     """Combine the statistics of each process, (processes, channels), and update the running statistics.
 
-    `counts` is the number of values of a channel: of each process, or the same for all.
+    `counts` has the number of values of a channel in each process, or one number for all processes.
     """
     if isinstance(counts, int):
         counts = means.new_full((means.size(0),), counts)
@@ -91,12 +91,12 @@ def backward_reduce(
     dims = _other_dims(values)
     wide = _exact(gradient)
     total = wide.sum(dims)
-    total_centred = (wide * (_exact(values) - _by_channel(mean, values))).sum(dims)
-    for_weight = total_centred * inverse_std
+    total_centered = (wide * (_exact(values) - _by_channel(mean, values))).sum(dims)
+    for_weight = total_centered * inverse_std
     kind = for_weight.dtype if weight is None else weight.dtype
     return (
         total if input_gradient else None,
-        total_centred if input_gradient else None,
+        total_centered if input_gradient else None,
         for_weight.to(kind) if weight_gradient else None,
         # A copy: the first result is summed over all processes in place.
         total.to(kind, copy=True) if bias_gradient else None,
@@ -110,14 +110,14 @@ def backward_elementwise(
     inverse_std: Tensor,
     weight: Tensor | None,
     total: Tensor,
-    total_centred: Tensor,
+    total_centered: Tensor,
     counts: Tensor,
 ) -> Tensor:
     """Return the gradient of the values from the sums of all processes."""
     count = counts.sum().to(total.dtype)
     scale = inverse_std if weight is None else inverse_std * weight
-    centred = _exact(values) - _by_channel(mean, values)
-    projected = centred * _by_channel(total_centred / count * inverse_std.square(), values)
+    centered = _exact(values) - _by_channel(mean, values)
+    projected = centered * _by_channel(total_centered / count * inverse_std.square(), values)
     out = (_exact(gradient) - _by_channel(total / count, values) - projected) * _by_channel(scale, values)
     return out.to(values.dtype)
 

@@ -1,7 +1,8 @@
 """Work handles and futures of collectives.
 
-They behave as CUDA futures: a wait makes the current stream wait, and a chained function runs on a stream of its own
-afterwards (aten/src/ATen/core/ivalue_inl.h). A backward pass that creates one waits for it at its end, as DDP does.
+They behave as CUDA futures: a wait makes the current stream wait, and a chained function runs afterwards on a stream
+of its own (aten/src/ATen/core/ivalue_inl.h). A backward pass waits at its end for the works that it created, as DDP
+does.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Awaited(Protocol):
 
 @dataclass
 class _Chained:
-    """Function chained to a future, which ran on a stream of its own."""
+    """A function that was chained to a future and ran on a stream of its own."""
 
     machine: VirtualMachine
     gpu: VirtualGpu
@@ -108,7 +109,7 @@ def _on_stream(machine: VirtualMachine, gpu: VirtualGpu, number: int) -> Iterato
 
 
 LAST_WORKS_S = 2.0
-"""Seconds that the end of Python waits for running collectives."""
+"""Seconds to wait for running collectives while Python exits."""
 
 
 class _Done:
@@ -137,31 +138,31 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
 
     def __init__(
         self,
-        carried: Any,
+        gloo_work: Any,
         results: list[torch.Tensor],
         finish: Callable[[], None] | None,
         in_a_thread: bool,
         used: list[Any],
     ) -> None:
-        """`in_a_thread`: a thread of gloo runs it and holds its CPU tensors. `used` are its device tensors."""
+        """`in_a_thread` is True if a gloo thread runs it and holds its CPU tensors. `used` are its device tensors."""
         super().__init__()
-        self._carried: Any = torch_private.CollectiveWork.unbox(carried)
+        self._gloo_work: Any = torch_private.CollectiveWork.unbox(gloo_work)
         self._results = results
         self._finish = finish
         self._in_a_thread = in_a_thread
-        # NCCL does not reuse their memory until a wait either.
+        # Held until a wait: as with NCCL, their memory is not reused before.
         self._used: list[Any] = used
         self._arrived = False
         self.rendezvous: Rendezvous | None = None
-        # C++ does not keep the Python object alive, and would wait forever without it.
+        # C++ does not keep the Python object alive; without the object, C++ would wait forever.
         _under_way.append(self)
 
     def arrive(self, timeout: timedelta = timedelta(0)) -> bool:
         """Wait in real time until the values have arrived; a timeout of 0 is the group's. Raises gloo's errors."""
         if self._arrived:
             return True
-        carried = self._carried
-        done = bool(carried.wait(timeout) if timeout else carried.wait())
+        gloo_work = self._gloo_work
+        done = bool(gloo_work.wait(timeout) if timeout else gloo_work.wait())
         self._arrived = True
         finish, self._finish = self._finish, None
         if finish is not None:
@@ -174,7 +175,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
     def sender(self) -> int:
         """Wait for a message and return the rank of its sender."""
         self.arrive()
-        return int(self._carried._source_rank())
+        return int(self._gloo_work._source_rank())
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Make the current stream wait, but not the host's clock, as with NCCL. Blocks until the values arrive."""
@@ -186,8 +187,8 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
 
     def release(self) -> None:
         """Release gloo's finished work, which holds its tensors."""
-        if self._in_a_thread and self._carried.is_completed():
-            self._carried = _Done()
+        if self._in_a_thread and self._gloo_work.is_completed():
+            self._gloo_work = _Done()
 
     def synchronize(self) -> None:
         self.wait()
@@ -197,18 +198,18 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         rendezvous = self.rendezvous
         if rendezvous is not None and rendezvous.has_all_ranks:
             self.arrive()
-        if not self._arrived and not self._carried.is_completed():
+        if not self._arrived and not self._gloo_work.is_completed():
             return False
         return True if rendezvous is None else rendezvous.is_over()
 
     def is_success(self) -> bool:
-        return bool(self._carried.is_success())
+        return bool(self._gloo_work.is_success())
 
     def exception(self) -> Any:
-        return self._carried.exception()
+        return self._gloo_work.exception()
 
     def source_rank(self) -> int:
-        return int(self._carried._source_rank())
+        return int(self._gloo_work._source_rank())
 
     def _source_rank(self) -> int:
         return self.source_rank()
@@ -226,11 +227,11 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
 
 
 _under_way: deque[CollectiveWork] = deque(maxlen=4096)
-"""Works without a wait. Bounded, because a program may never wait."""
+"""Works that nothing has waited for. Bounded, because a program may never wait."""
 
 
 def finish_last_works() -> None:
-    """Wait, as Python ends, until gloo's threads have released their tensors."""
+    """Wait, while Python exits, until gloo's threads have released their tensors."""
     deadline = time.monotonic() + LAST_WORKS_S
     communicator.send_last(LAST_WORKS_S)
     while not communicator.wait_for_release(0.01) and time.monotonic() < deadline:

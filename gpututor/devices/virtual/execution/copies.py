@@ -1,4 +1,4 @@
-"""Copies on the clock: between devices and hosts, and repeated uploads of the same bytes."""
+"""Copies on the modelled clock, and the detection of uploads that repeat the same bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.machine import CPU, UploadedBytes, VirtualGpu, VirtualMachine
 
 _OF_TENSORS = ("aten::copy_", "aten::_to_copy")
-"""Copies by torch's copy kernel, which checks that the host's memory is page-locked."""
+"""Operators whose copy kernel allows only page-locked host memory in a capture."""
 _MAX_UPLOADS = 10_000
 """Uploads that are remembered before all are forgotten."""
 
@@ -75,7 +75,7 @@ def launch_copy(
     *,
     asynchronous: bool,
 ) -> Task:
-    """Launch a copy between host and GPU into a stream and record it; `cost` is the host's, in nanoseconds."""
+    """Launch a copy between host and GPU into a stream and record it; `cost` is the host's time in nanoseconds."""
     clock, recorder = machine.clock, machine.recorder
     row = -1
     if recorder.enabled:
@@ -90,7 +90,7 @@ def launch_copy(
 
 
 def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGpu, size_bytes: int, name: str) -> Task:
-    """Copy on the source's stream, while the target's stream waits: both see it in order (Copy.cu)."""
+    """Copy on the source's stream. Both streams wait for each other, as in Copy.cu."""
     clock, recorder = machine.clock, machine.recorder
     here, there = machine.stream_of(source), machine.stream_of(target)
     capture = machine.capture

@@ -1,4 +1,4 @@
-"""Capture of a CUDA graph: records work by stream instead of running it, and replays it."""
+"""Capture of a CUDA graph: records each stream's work instead of running it, and launches it later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Kernel:
     """Kernel of a graph."""
 
     branch: int
-    """0 for the stream on which the capture began; other streams in the order in which they joined."""
+    """Number of the stream: 0 for the stream on which the capture began, then in the order of joining."""
     name: str
     size_bytes: int
     cost: Cost
@@ -57,7 +57,7 @@ class Event:
 
 
 class Capture:
-    """Graph being captured. `failed` is set by work that no graph can hold."""
+    """A graph that is being captured. `failed` is True after work that a graph cannot contain."""
 
     def __init__(self, machine: VirtualMachine, gpu: VirtualGpu, stream: int, error_mode: str = "global") -> None:
         self.machine = machine
@@ -66,19 +66,19 @@ class Capture:
         self._thread = threading.get_ident()
         self.nodes: list[Kernel | Copy | Event] = []
         self.steps: list[Callable[[], None]] = []
-        """Functions that compute the values of each operator again, in the same memory."""
+        """Functions that compute each operator's values again, in the same memory."""
         self.undo: dict[int, Callable[[], None]] = {}
-        """Functions that restore the values from before the capture, by storage that has been written since."""
+        """Functions that restore the values from before the capture, by the storage that the capture wrote to."""
         self.own: set[int] = set()
         """Storages created by the capture."""
         self.results: list[torch.Tensor] = []
         """The values of tensors created by the capture."""
         self.generators: list[Any] = []
-        """States of the generators other than the GPU's that its operators may draw from."""
+        """States of registered generators, from which its operators may draw besides the GPU's own generator."""
         self.read: WeakSet[Allocation] = WeakSet()
         self.written: WeakSet[Allocation] = WeakSet()
         self.made: WeakSet[Allocation] = WeakSet()
-        """Memory that its operators allocated; above, memory that they read and write."""
+        """Memory that its operators allocated; the two sets above: memory that they read, and that they write."""
         self.memory = GraphMemory()
         self.failed = False
         self._kernels: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class Capture:
         return mark
 
     def wait(self, gpu: int, stream: int, mark: EventMarker) -> None:
-        """Make a stream wait for an event and so join the graph; raise CUDA's error if it cannot."""
+        """Make a stream wait for an event, and so join the graph. Raises CUDA's error if the stream cannot join."""
         self.check()
         before = self._before_mark.get(mark)
         if before is None:
@@ -160,7 +160,7 @@ class Capture:
             raise cuda_errors.capture_failed()
 
     def place(self, tensor: Any) -> None:
-        """Remember where a new tensor of the graph is, and its values on the CPU."""
+        """Record the memory of a new tensor of the graph, and its storage on the CPU."""
         block = tensor._block
         if block.size_bytes:
             with torch_private.host_only():
@@ -190,7 +190,7 @@ class CapturedWork:
         return all(type(node) is Event for node in self._nodes)
 
     def as_dot(self) -> str:
-        """Describe the graph in DOT, as cudaGraphDebugDotPrint does: a node a kernel or copy, an edge a dependency."""
+        """Describe the graph in DOT, as cudaGraphDebugDotPrint does: kernels and copies are nodes."""
         cluster = "graph_1"
         lines = ["digraph dot {", f'subgraph cluster_1 {{\nlabel="{cluster}" graph[style="dashed"];']
         last: dict[int, set[int]] = {}

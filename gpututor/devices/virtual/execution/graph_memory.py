@@ -1,9 +1,9 @@
-"""Memory that graphs share: a pool gives memory that one capture has freed to the next.
+"""Memory that graphs share: a pool gives memory that one capture freed to the next capture.
 
-A replay writes where its capture did, so graphs that share a pool may overwrite each other's memory. Their results are
-right only if they are replayed in the order of their captures, one after another (PyTorch's notes, "Sharing memory
-across captures"). Here each captured tensor has values of its own. After a replay, the written bytes are therefore
-copied into the tensors of other graphs at the same addresses. Replays at the same time are a hazard.
+A replay writes to the same addresses as its capture, so graphs that share a pool may overwrite each other's memory.
+Their results are right only if they are replayed in the order of their captures, one after another (PyTorch's notes,
+"Sharing memory across captures"). Here each captured tensor has its own storage on the CPU. So after a replay, the
+written bytes are copied to the tensors of other graphs at the same addresses. Concurrent replays are a hazard.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHARED_POOL = "graphs share a pool"
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The memory of a captured tensor: from `start` to before `end`."""
+    """The memory of a captured tensor: addresses from `start` up to, but not including, `end`."""
 
     start: int
     end: int
@@ -75,7 +75,7 @@ class SharedPools:
     def __init__(self) -> None:
         self._graphs: dict[Any, list[GraphMemory]] = {}
         self._overlaps: dict[tuple[GraphMemory, GraphMemory], list[_Overlap]] = {}
-        """The bytes that a first graph shares with a second one."""
+        """The bytes that two graphs share, by (writer, other graph)."""
 
     def add(self, pool: Any, graph: GraphMemory) -> None:
         """Add a graph that has been captured into a pool."""
@@ -86,7 +86,7 @@ class SharedPools:
         others.append(graph)
 
     def remove(self, pool: Any, graph: GraphMemory) -> None:
-        """Remove a graph that is gone. Destructors call it."""
+        """Remove a graph. Called by its destructor."""
         others = self._graphs.get(pool, [])
         if graph in others:
             others.remove(graph)

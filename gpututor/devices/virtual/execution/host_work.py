@@ -1,8 +1,7 @@
-"""Work of the host without a modeled price: NumPy, loops over values, C extensions, child processes.
+"""Work of the host without a modelled price: NumPy, loops over values, C extensions, child processes.
 
-The clock prices torch's calls only. Everything a program computes between them is measured in real processor time, so
-that a busy machine changes little. A real time never becomes part of a modeled time; it only shows that the model is
-incomplete.
+The clock prices only torch's calls. Work between these calls is measured in real processor time, which a busy machine
+hardly changes. The measured time is never added to the modelled time; it only shows how much the model leaves out.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from time import (
 from gpututor.devices.virtual.machine import active_machine, is_on
 
 SHORT_NS = 100_000
-"""Longest pause between two operators that the model covers as Python's own time."""
+"""Longest pause between two operators that counts as Python's own time, which the model includes."""
 SLOW_NS = 1_000_000
-"""Duration from which an operator may have been interrupted."""
+"""Duration of an operator from which its thread may have been interrupted."""
 _IMPORT_NS = 3_000_000
 """Time to import one module: torch imports some of its modules late."""
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -54,7 +53,7 @@ class Meter:
         """Line of the program after the longest pause."""
 
     def pause(self, now: int) -> None:
-        """Count the time since the last operator as a long pause."""
+        """Add the time since the last operator to the long pauses."""
         length = now - self.last - SHORT_NS
         self.between += length
         if length > self.longest and is_on():
@@ -105,16 +104,16 @@ def not_counted() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Unpriced:
-    """Work without a modeled price."""
+    """Work without a modelled price."""
 
     nanoseconds: int = 0
     """Processor time."""
     line: int | None = None
-    """Line after most of the work; None if unknown."""
+    """Line of the first operator after the longest stretch of work; None if unknown."""
 
 
 class Watch:
-    """Measurement from its creation to `read()`, of the thread that creates it and all threads started since."""
+    """Measurement from its creation to `read()`, of the creating thread and the threads started since then."""
 
     def __init__(self) -> None:
         self._modules = len(sys.modules)
@@ -133,7 +132,7 @@ class Watch:
         used = process_time_ns() - self._began - sum(each.within for each in _meters)
         imports = _IMPORT_NS * max(0, len(sys.modules) - self._modules)
         own = max(0, min(mine.between, used) - imports)
-        # The queues of a DataLoader carry the time of its workers.
+        # The clock models a DataLoader's workers: its queues carry their times.
         by_loader = _loader_forks[0] > self._loader_forks
         children = 0 if by_loader else max(0, _children_ns() - self._children)
         return Unpriced(own + children, mine.line)

@@ -1,7 +1,7 @@
 """Page-locked memory of the host, cached in blocks of powers of two (aten/src/ATen/core/CachingHostAllocator.h).
 
-A block is used again once its tensor is gone and the copies that used it are done. Page-locking touches and locks fresh
-pages one after another (cudaHostAlloc), so a block from the cache costs nothing.
+A block is reused once its tensor is freed and the copies that use it are done. Only new blocks cost time, because
+cudaHostAlloc touches and locks every page.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ class PinnedMemory:
     def __init__(self, machine: VirtualMachine) -> None:
         self._clock = machine.clock
         self._free: dict[int, list[_Block]] = {}
-        """Blocks to use again, by their bytes."""
+        """Free blocks, by size in bytes."""
         self._held: list[tuple[_Block, list[tuple[Key, EventMarker]]]] = []
-        """Blocks without a tensor that copies still use, and the events of those copies."""
+        """Blocks whose tensors are freed but that copies still use, with the events of these copies."""
         self._gone: deque[_Block] = deque()
-        """Blocks whose tensors have died since the last call: destructors only append here."""
+        """Blocks whose tensors were freed since the last call: destructors only append here."""
         self._by_storage: dict[int, _Block] = {}
         self.forget()
         self._quantities = {name: Quantity() for name in _QUANTITIES}
 
     def take(self, size_bytes: int) -> torch.UntypedStorage:
-        """Return a storage of `size_bytes`, more than 0, in page-locked memory."""
+        """Return a storage of `size_bytes`, which must be positive, in page-locked memory."""
         self._settle()
         size = 1 << (size_bytes - 1).bit_length()
         free = self._free.setdefault(size, [])
@@ -128,7 +128,7 @@ class PinnedMemory:
         self.forget()
 
     def forget(self) -> None:
-        """Start the counts of the driver's calls from zero."""
+        """Reset the counts of the driver's calls."""
         self._alloc_times, self._free_times = _Times(), _Times()
 
     def _settle(self) -> None:

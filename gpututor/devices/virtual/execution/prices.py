@@ -23,14 +23,14 @@ from gpututor.trace.events import compute_dtype
 aten = torch.ops.aten
 flop_registry = torch_private.flop_registry
 
-_TWINS = {
+_SAME_FORMULA = {
     aten._scaled_dot_product_flash_attention_for_cpu: aten._scaled_dot_product_flash_attention,
     aten._scaled_dot_product_fused_attention_overrideable: aten._scaled_dot_product_flash_attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward: aten._scaled_dot_product_flash_attention_backward,
     aten._int_mm: aten.mm,
     aten._addmm_activation: aten.addmm,
 }
-"""Operators with the formula of another operator."""
+"""Operators without a FLOP formula, each with the operator whose formula it uses."""
 
 
 def _convolution_forward(image: Any, weight: Any, *_: Any, out_val: Any = None, **__: Any) -> int:
@@ -44,7 +44,7 @@ def _vector_product(*tensors: Any, out_val: Any = None, **__: Any) -> int:
 
 
 def _without_out_dtype(packet: Any) -> Callable[..., Any]:
-    """Return torch's formula, called without the operator's optional argument `out_dtype`, which it does not know."""
+    """Return torch's formula without the operator's argument `out_dtype`, which the formula does not accept."""
     formula = flop_registry[packet]
 
     def count(*args: Any, **kwargs: Any) -> Any:
@@ -56,7 +56,7 @@ def _without_out_dtype(packet: Any) -> Callable[..., Any]:
 _FORMULAS = {
     **flop_registry,
     **{packet: _without_out_dtype(packet) for packet in (aten.addmm, aten.bmm, aten.baddbmm)},
-    **{twin: flop_registry[other] for twin, other in _TWINS.items() if other in flop_registry},
+    **{packet: flop_registry[other] for packet, other in _SAME_FORMULA.items() if other in flop_registry},
     aten.mkldnn_convolution: _convolution_forward,
     aten._slow_conv2d_forward: _convolution_forward,
     aten.slow_conv3d_forward: _convolution_forward,
@@ -93,7 +93,7 @@ def flops_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, ou
 
 
 _MANY = 12
-"""Number of tensors from which the cache's key has only their number and bytes, as for an optimizer's lists."""
+"""Number of tensors from which the cache's key contains only their count and bytes, as for an optimizer's lists."""
 _CACHE_SIZE = 100_000
 _known: dict[Any, Cost] = {}
 
@@ -114,8 +114,8 @@ def tensors_of(out: Any) -> Sequence[torch.Tensor]:
 def cost_on_gpu(spec: GpuSpec, op: Operator, tensors: Sequence[Any], size_bytes: int, out: Any, call: Any) -> Cost:
     """Return the cost of an operator on a GPU.
 
-    `tensors` are its virtual inputs of `size_bytes`, `out` its result on the CPU, `call` its (arguments, keywords) on
-    the CPU, for its FLOPs.
+    `tensors` are its virtual inputs, of `size_bytes` in all. `out` is its result on the CPU. `call` has its (arguments,
+    keywords) on the CPU, which determine the FLOPs.
     """
     key: list[Any] = [spec.name, op.name]
     if len(tensors) >= _MANY:
@@ -228,7 +228,7 @@ def cost_of_call(
 
 
 def cost_of_bytes(spec: GpuSpec, name: str, size_bytes: int) -> Cost:
-    """Return the cost of a kernel that reads or writes `size_bytes` and computes almost nothing."""
+    """Return the cost of a kernel that moves `size_bytes` and hardly computes."""
     key = (spec.name, name, size_bytes)
     cost = _known.get(key)
     if cost is not None:

@@ -1,18 +1,18 @@
 """Data races: memory that one stream reads or writes while another writes it, without an event or wait between.
 
-On a GPU such a program gives wrong results now and then. Here its values are right, because everything runs in the
-order of the calls, and the race is an event of the trace. Only the program's ordering counts
-(`gpututor.devices.virtual.clock.machine_clock.HappensBefore`), never the modeled times. Hazards:
+On a GPU such a program gives wrong results now and then. Here everything runs in the order of the calls, so the values
+are right, and the trace records the race. Only the program's waits and events count
+(`gpututor.devices.virtual.clock.machine_clock.HappensBefore`), not the modelled times. Hazards:
 
 - `read after write`, `write after read`, `write after write`: between two streams;
-- `freed in use`: memory returns to the stream that allocated it while another stream still uses it, without
-  `record_stream`, and the first stream does not wait for the other before the memory is used again;
+- `freed in use`: without `record_stream`, memory returns to the stream that allocated it while another stream uses it,
+  and is used again before the first stream waits for the other;
 - `graphs share a pool`: two graphs that have memory in common are replayed at the same time (`graph_memory`);
 - `host read during copy`, `host write during copy`: the host uses page-locked memory during an asynchronous copy.
 
 Each node of a backward pass runs on the stream of its forward operator, and autograd's engine inserts waits
-(`gpututor.devices.virtual.api.backward`). So nothing is reported from within a backward pass, its reads of other
-streams' memory are ignored afterwards, and any stream that waited may use and free its gradients.
+(`gpututor.devices.virtual.api.backward`). So a backward pass reports no hazards, and its reads of other streams' memory
+are ignored afterwards. Any stream that waited may use and free its gradients.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def record_collective(machine: VirtualMachine, access: Task, used: Iterable[Any]
 
 
 def record_custom_kernel(machine: VirtualMachine, access: Task, read: Iterable[Any], written: Iterable[Any]) -> None:
-    """Record that a kernel outside of operators reads virtual tensors and writes some of them."""
+    """Record that a kernel that is not an operator reads virtual tensors and writes some of them."""
     by_engine = access.in_backward = machine.clock.order.active and torch_private.in_backward()
     writes = {id(tensor._block): tensor._block for tensor in written}
     for tensor in read:
@@ -150,7 +150,7 @@ def record_custom_kernel(machine: VirtualMachine, access: Task, read: Iterable[A
 
 
 def keep_for(stream: int, tensors: Iterable[Any]) -> None:
-    """Call `record_stream` for virtual tensors: their memory is freed when `stream` has done its present work."""
+    """Call `record_stream` for virtual tensors: their memory is reused only after the current work of `stream`."""
     for tensor in tensors:
         _record_stream(tensor._block, stream)
 

@@ -39,7 +39,7 @@ def priority_of(number: int) -> int:
 
 
 def id_of(number: int) -> int:
-    """Return the `stream_id`: 5 bits for the place in the pool, 4 for the priority, 1 last bit (Note [StreamId])."""
+    """Return the `stream_id`: 5 bits for the index in the pool, 4 for the priority, a final 1 (Note [StreamId])."""
     if number == 0:
         return 0
     pool, place = divmod(number - 1, STREAMS_PER_POOL)
@@ -57,7 +57,7 @@ def number_of(stream_id: int) -> int:
 
 
 def handle_of(device_index: int, number: int) -> int:
-    """Return a unique number in place of the pointer to CUDA's stream; 0 for the default stream."""
+    """Return a unique number in place of a `cudaStream_t`; 0 for the default stream."""
     return _HANDLES + (device_index << 20) + (number << 8) if number else 0
 
 
@@ -69,8 +69,8 @@ def is_captured(machine: VirtualMachine, gpu: VirtualGpu) -> bool:
 def check_capture(machine: VirtualMachine, gpu: VirtualGpu | None = None, stream: int | None = None) -> None:
     """Fail the capture and raise CUDA's error if it forbids a query or wait for a stream.
 
-    Without `stream` the query is for all of `gpu`, without `gpu` for something else, such as an event. Captured
-    streams, and their whole GPU, may never be queried. `capture_error_mode` decides about everything else.
+    Without `stream`, the query is for all of `gpu`; without `gpu`, it is for an event or the like. A captured stream
+    and its GPU may never be queried. `capture_error_mode` decides about all other queries.
     """
     capture = machine.capture
     if capture is None:
@@ -82,7 +82,7 @@ def check_capture(machine: VirtualMachine, gpu: VirtualGpu | None = None, stream
 
 
 def wait_for_stream(machine: VirtualMachine, gpu: VirtualGpu, stream: int) -> None:
-    """Check a wait for a stream or a copy against a capture and torch's sync debug mode, which may warn or raise.
+    """Check that a capture and torch's sync debug mode allow a wait for a stream or a copy; warn or raise if not.
 
     The debug mode ignores waits for events and for a whole GPU (c10/cuda/CUDAFunctions.cpp).
     """

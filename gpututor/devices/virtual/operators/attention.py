@@ -1,9 +1,9 @@
 """`scaled_dot_product_attention`: the backend that CUDA would choose, or its error if none may run.
 
-C++ would choose the unfused parts on this device: two products, a softmax and the matrix between them in memory. The
-backend is chosen here as in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. Each backend is CUDA's own operator,
-with PyTorch's autograd; the CPU's fused kernel computes its values. With dropout, with fewer heads of keys than of
-queries, and under torch.func, the parts run, because the CPU has no fused kernel for them.
+For a virtual tensor, C++ would run attention unfused: two products and a softmax, with the score matrix in memory. So
+the backend is chosen here, as in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. Each backend is CUDA's own
+operator, with PyTorch's autograd; the CPU's fused kernel computes its values. The CPU has no fused kernel for dropout,
+for keys with fewer heads than queries, and under torch.func. In these cases attention runs unfused.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class _Backend:
     """A fused kernel of CUDA, with its limits."""
 
     name: str
-    """The name in CUDA's warnings."""
+    """Name in CUDA's warnings."""
     setting: str
     """The function of `torch.backends.cuda` that says whether it is switched on."""
     disabled: str
-    """CUDA's words if it is switched off."""
+    """CUDA's message if it is switched off."""
     takes_masks: bool
     takes_float32: bool
     takes_fewer_heads: bool
@@ -102,10 +102,10 @@ class _Backend:
     """The largest last dimension; 0 for no limit."""
     operator: Any
     place: int
-    """Place in CUDA's order of preference: of the backends that may run, CUDA takes the first."""
+    """Position in CUDA's order of preference: CUDA takes the first backend that may run."""
 
     def rank(self, capability: tuple[int, int]) -> int:
-        """Return the place in CUDA's order; cuDNN's kernel comes first from compute capability 9.0 on."""
+        """Return the position in CUDA's order; cuDNN's kernel comes first from compute capability 9.0 on."""
         first = self.operator is aten._scaled_dot_product_cudnn_attention
         return -1 if first and capability >= (9, 0) else self.place
 
@@ -169,7 +169,7 @@ class _Call:
         return [tensor.shape for tensor in (self.query, self.key, self.value)]
 
     def backends(self) -> list[_Backend]:
-        """Return the backends that may run; raise CUDA's error if neither a backend nor the unfused parts may run."""
+        """Return the backends that may run; raise CUDA's error if none may run, unfused attention included."""
         backends = [backend for backend in _BACKENDS if backend.is_enabled() and not self.obstacle(backend)]
         if not backends and not torch.backends.cuda.math_sdp_enabled():
             for words in self.reasons():
@@ -229,7 +229,7 @@ class _Call:
         return ""
 
     def is_fused_on_cpu(self) -> bool:
-        """Return True if the CPU has a fused kernel for this call: else its parts run."""
+        """Return True if the CPU has a fused kernel for this call."""
         return (
             not torch_private.functorch_is_on()
             and not self.given.get("dropout_p")
@@ -250,7 +250,7 @@ class _Call:
 
 
 def _seed(query: Any) -> Any:
-    """Return the seed, or the offset, of the dropout that these calls do not have."""
+    """Return a placeholder for the seed or the offset of dropout, which these calls do not have."""
     return query.new_empty((), dtype=torch.int64)
 
 

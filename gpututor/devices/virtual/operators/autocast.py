@@ -1,7 +1,7 @@
 """CUDA's autocast: its lists of operators and its casts.
 
-Each wrapper carries the dispatch key of CUDA's autocast, whose kernels run before autograd, so that casts are part of
-the graph. They treat tensors of a real GPU as PyTorch's own kernels do.
+Each virtual tensor carries the dispatch key of CUDA's autocast. The autocast kernels run before autograd, so casts are
+part of the graph. They treat tensors of a real GPU as PyTorch's own kernels do.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ _registering = threading.Lock()
 
 
 def set_enabled(*args: Any, **kwargs: Any) -> None:
-    """Register the kernels; every way into autocast calls `torch.set_autocast_enabled`."""
-    with _registering:  # threads enter autocast at once: the replicas of DataParallel do
+    """Register the kernels. Every `torch.autocast` block calls `torch.set_autocast_enabled`."""
+    with _registering:  # threads may enter autocast at the same time, such as DataParallel's replicas
         if _Registered.library is None:
             _register()
     _real_set_enabled(*args, **kwargs)
 
 
 def clear_cache() -> None:
-    """Clear both caches; the outermost autocast block calls `torch.clear_autocast_cache` at its end."""
+    """Clear both caches, at the end of the outermost autocast block."""
     _cached_casts.clear()
     _real_clear_cache()
 
 
 def forget() -> None:
-    """Remove the kernels: a CUDA build has kernels of its own below them."""
+    """Remove the kernels, which hide those of a CUDA build."""
     library, _Registered.library = _Registered.library, None
     _cached_casts.clear()
     if library is not None:
@@ -89,7 +89,7 @@ def cast(value: Any, dtype: torch.dtype) -> Any:
 
 
 def _is_cacheable(value: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Return True for a weight, whose cast the next operators will use again (`cached_cast` of autocast_mode.cpp)."""
+    """Return True for a weight, whose cast later operators reuse (`cached_cast` of autocast_mode.cpp)."""
     return (
         value.dtype is torch.float32
         and dtype is torch.get_autocast_dtype("cuda")
@@ -145,7 +145,7 @@ def _widest(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     lower = torch.get_autocast_dtype("cuda")
     dtypes = {value.dtype for value in (*args, *kwargs.values()) if _eligible(value)}
     if dtypes - {lower, torch.float32}:
-        # CUDA looks less far: a float32 tensor before the unexpected one suffices.
+        # CUDA stops at the first float32 tensor, and misses an unexpected dtype after it.
         raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
     return _cast_all(op, args, kwargs, torch.float32 if torch.float32 in dtypes else lower)
 
@@ -191,7 +191,7 @@ def policies() -> dict[str, Policy]:
 def _register() -> None:
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
-        # CUDA builds, and the default of all autocast keys, have a kernel already.
+        # CUDA builds, and the fallback of all autocast keys, have a kernel already.
         warnings.filterwarnings("ignore", message="Warning only once for all operators")
         for name, policy in policies().items():
             library.impl(name, _kernel(_overload(name), policy), torch_private.CUDA_AUTOCAST_KEY)

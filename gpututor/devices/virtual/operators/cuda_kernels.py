@@ -1,8 +1,8 @@
-"""Operators that have a kernel of their own on CUDA, but a different kernel or a composition on the CPU.
+"""Operators with a CUDA kernel that the CPU lacks, or whose kernel returns something else on the CPU.
 
-`composites()` replaces functions of C++ that choose a kernel by the device: they see no GPU in a virtual tensor. Each
-choice follows the function of the same name in aten/src/ATen/native. `DEVICE_CALLS` compute, on the CPU, what CUDA's
-kernels return: a program on an H200 returned the same shapes, strides and values
+`composites()` replaces C++ functions that choose a kernel by device, because C++ does not see a virtual tensor's GPU.
+Each choice follows the function of the same name in aten/src/ATen/native. `DEVICE_CALLS` compute the results of CUDA's
+kernels on the CPU. An H200 returned the same shapes, strides and values
 (tests/devices/virtual/operators/test_like_a_real_gpu.py).
 """
 
@@ -30,7 +30,7 @@ _ROWS_AT_MOST = {(True, True): 131070, (True, False): 262136, (False, True): 880
 
 
 def _dropout(tensor: Tensor, p: float, train: bool) -> Any:
-    """Fuse dropout as `is_fused_kernel_acceptable` of Dropout.cpp does.
+    """Fuse dropout if `is_fused_kernel_acceptable` of Dropout.cpp allows it.
 
     Feature, alpha and in-place dropout are several kernels on CUDA too.
     """
@@ -114,7 +114,7 @@ def composites() -> Iterator[None]:
     library = torch.library.Library("aten", "IMPL")
     for operator, function in _COMPOSITES.items():
         library.impl(operator, function, torch_private.AUTOGRAD_KEY)
-    # With a kernel of its own, the operator itself is differentiated, as on CUDA, instead of its parts.
+    # With its own kernel, autograd differentiates the operator as a whole, as on CUDA.
     torch_private.give_kernel(library, _RMS_NORM, partial(torch_private.run_composite, _RMS_NORM))
     try:
         yield
@@ -192,13 +192,13 @@ def _log_sigmoid_backward(grad: Tensor, tensor: Tensor, buffer: Tensor) -> Any:
 
 
 def _nonzero(tensor: Tensor) -> Any:
-    """Return the indices stored by columns, even if there are none (Nonzero.cu)."""
+    """Return the indices in column-major order, even if there are none (Nonzero.cu)."""
     places = aten.nonzero.default(tensor)
     return places if places.numel() else places.new_empty(places.shape[::-1]).t()
 
 
 def _eig(tensor: Tensor) -> Any:
-    """Return eigenvectors stored by rows, as cuSOLVER's Xgeev does."""
+    """Return eigenvectors in row-major order, as cuSOLVER's Xgeev does."""
     values, vectors = aten.linalg_eig.default(tensor)
     return values, vectors.contiguous()
 

@@ -1,7 +1,7 @@
 """Custom operators (`torch.library`): their bodies run on the virtual tensors, as on CUDA.
 
-Torch computes most of its own operators in C++, which the virtual GPU replaces by the CPU's kernels. An operator
-from outside of torch has a body that calls torch again. It sees the device, and each of its calls is recorded.
+Torch implements most of its own operators in C++, and the virtual GPU runs their CPU kernels instead. A custom operator
+has a body that calls torch again. The body sees the virtual device, and each of its calls is recorded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpututor.devices.virtual.tensors.tensor import Hooks, VirtualTensor
 
 
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run the kernel that CUDA would choose, or the CPU's where no argument is on a GPU, with both modes on."""
+    """Run the kernel that CUDA would choose, or the CPU's if no argument is on a GPU, with both modes on."""
     given = torch_private.tree_leaves((args, kwargs))
     if any(isinstance(value, torch.Tensor) and torch_private.is_fake(value) for value in given):
         return func(*args, **kwargs)
@@ -39,7 +39,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _backend(given: list[Any]) -> str:
-    """Return the dispatch key of the device of the tensors, or else of a `device` argument."""
+    """Return the dispatch key of the tensors' device; without tensors, of the `device` argument."""
     kinds = {value.device.type for value in given if isinstance(value, torch.Tensor)}
     kinds = kinds or {value.type for value in given if isinstance(value, torch.device)}
     # C++ calls a virtual GPU meta:0.
@@ -66,7 +66,7 @@ def impl(self: Any, op_name: Any, fn: Any, dispatch_key: str = "", **options: An
 
 
 def fallback(self: Any, fn: Any, dispatch_key: str = "", **options: Any) -> Any:
-    """Stand in for `torch.library.Library.fallback`, which would see every operator of torch below the devices."""
+    """Stand in for `torch.library.Library.fallback`, which would also intercept the kernels that compute values."""
     if not _is_own_call(sys._getframe(1)):
         raise cuda_errors.unsupported("torch.library.Library.fallback", "Use a TorchDispatchMode.")
     return _real_fallback(self, fn, dispatch_key, **options)
@@ -80,7 +80,7 @@ def py_impl(self: Any, k: Any) -> Any:
 
 
 def _is_own_call(frame: FrameType | None) -> bool:
-    """Return True if torch, which imports some modules late, or the virtual GPU itself registers."""
+    """Return True if the caller is the virtual GPU or torch, which imports some modules late."""
     while frame is not None:
         module = str(frame.f_globals.get("__name__"))
         if module not in ("torch.library", "torch._ops") and not module.startswith("torch._library."):

@@ -1,8 +1,8 @@
-"""Random numbers: operators draw on the CPU, and each generator counts as CUDA's does.
+"""Random numbers: operators draw on the CPU, and each generator counts its offset as CUDA's does.
 
-CUDA's generator has a seed and an offset, which each kernel advances by the numbers that one of its threads draws
-(aten/src/ATen/native/cuda/DistributionTemplates.h). The CPU's generator cannot jump to an offset. So an offset can be
-set if it was read before, or is 0.
+CUDA's generator has a seed and an offset. Each kernel advances the offset by the numbers that one of its threads draws
+(aten/src/ATen/native/cuda/DistributionTemplates.h). The CPU's generator cannot jump to an offset. So only offset 0, and
+offsets that were read before, can be set.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _BLOCK = 256
 _PER_CALL = 4
 """Numbers that one call of Philox returns (curand4_engine_calls)."""
 _FIXED = {"poisson": 20, "_standard_gamma": 10, "_sample_dirichlet": 10, "binomial": 42}
-"""Offsets of kernels that draw until they accept a number (Distributions.cu)."""
+"""Offset increments of kernels that use rejection sampling (Distributions.cu)."""
 _Real = torch_private.Generator
 
 
 class RandomState:
-    """State of a generator: the CPU's generator `real` draws, `offset` counts as CUDA's."""
+    """State of a generator: the CPU generator `real` draws, and `offset` is CUDA's offset."""
 
     def __init__(self) -> None:
         self.real = _Real("cpu")
@@ -42,7 +42,7 @@ class RandomState:
         return copy
 
     def restart(self, seed: int | None) -> int:
-        """Start with a seed, or with one of the system's choice; return it."""
+        """Restart with `seed`, or with a seed from the system if it is None. Return the seed."""
         self.offset = 0
         self._seen.clear()
         if seed is None:
@@ -60,7 +60,7 @@ class RandomState:
         self._seen.clear()
 
     def read_offset(self) -> int:
-        """Return the offset, and remember how to return to it."""
+        """Return the offset, and save the state, so that `jump` can come back to it."""
         self._seen[self.offset] = self.get()
         return self.offset
 
@@ -82,11 +82,11 @@ class RandomState:
 
 
 generators: WeakValueDictionary[int, Any] = WeakValueDictionary()
-"""GPUs' generators by C++'s address: a dispatch mode gets another Python object for them."""
+"""GPUs' generators by their C++ address: a dispatch mode gets a different Python object."""
 
 
 def draw(op: Operator, args: Any, kwargs: dict[str, Any], gpu: VirtualGpu) -> Any:
-    """Run an operator that draws random numbers, with the generator that it was given, otherwise with the GPU's."""
+    """Run an operator that draws random numbers from its `generator` argument, by default from the GPU's generator."""
     place = op.parameters.index("generator") if op.takes_generator else len(args)
     positional = place < len(args)
     given = args[place] if positional else kwargs.get("generator")

@@ -1,11 +1,12 @@
 """Fallbacks and errors for operators that the CPU computes differently from CUDA, or not at all.
 
-An index out of range raises immediately on the CPU. On CUDA it fails an assertion inside the kernel, and a later call
-that synchronizes reports it. Here it raises immediately, as with CUDA_LAUNCH_BLOCKING=1, with the CPU's error as its
-cause. All later calls of CUDA raise it again, until the process, the test or the graded call ends.
+On the CPU, an index out of range raises an error immediately. On CUDA, an assertion fails inside the kernel, and a
+later call that synchronizes raises the error. Here the call itself raises CUDA's error, as with CUDA_LAUNCH_BLOCKING=1,
+with the CPU's error as its cause. All later CUDA calls raise the error again, until the process, the test or the graded
+call ends.
 
-Operators that the CPU lacks are refused by name. Operators that `operators.toml` lists as unsupported are refused
-before they run.
+Operators without a CPU kernel raise an error that names them. Operators that `operators.toml` lists as unsupported
+raise before they run.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from gpututor.devices.virtual.operator_registry import Operator, Rule
 from gpututor.devices.virtual.operators.half_precision import in_single
 
 REFUSALS = (NotImplementedError, RuntimeError, IndexError)
-"""Errors of the CPU's kernels that CUDA's might not raise."""
+"""Errors that the CPU's kernels raise, but CUDA's may not."""
 
 _NO_HALF = re.compile(r"not implemented for '(Half|BFloat16|ComplexHalf)'|MKL FFT doesn't support tensors of type")
 _NO_KERNEL = re.compile(r"Could not run '(aten::\w+)[.\w]*' with arguments from the '\w*CPU' backend")
@@ -36,13 +37,13 @@ _FROM_HOST = "dimension with size 0"
 
 
 def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
-    """Return the result of an operator that the CPU refused with `error`, or raise CUDA's error."""
+    """Return CUDA's result of an operator that failed with `error` on the CPU, or raise CUDA's error."""
     message = str(error)
     if op.facts.asserts_index and _OUT_OF_RANGE.search(message):
         if message.endswith(_FROM_HOST):
             raise error
         if active_machine().capture is not None:
-            return _without_indexes(op, hosts, named)
+            return _without_indices(op, hosts, named)
         active_machine().fail()
         raise cuda_errors.device_assert() from error
     if message == "ZeroDivisionError":
@@ -62,8 +63,8 @@ def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> 
     raise cuda_errors.unsupported(call, "The CPU has no such kernel.") from error
 
 
-def _without_indexes(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
-    """Return a result of the right shape: a capture runs no kernel, so that indexes may be undefined until a replay."""
+def _without_indices(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
+    """Return a result of the right shape. In a capture no kernel runs, so indices may be undefined until a replay."""
     if op.writes:
         place, name = op.writes[0]
         return named[name] if name in named else hosts[place]
@@ -77,9 +78,9 @@ def _without_indexes(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
 
 
 def _divide_by_zero(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
-    """Divide integers by zero without an error, as CUDA does: quotients have all bits set, remainders are the dividend.
+    """Divide integers by zero without an error: quotients have all bits set, remainders are the dividend.
 
-    CUDA does not define these values.
+    CUDA raises no error either, and leaves the values undefined.
     """
     dividend, divisor, *rest = hosts
     undefined = torch.as_tensor(-1 if "div" in op.name else dividend).clone()
@@ -92,7 +93,7 @@ def _divide_by_zero(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
 
 
 def refusing_rules() -> dict[Any, Rule]:
-    """Return a rule that refuses by name, for each overload of the operators that are not supported."""
+    """Return a rule that raises `NotImplementedError` for each overload of an unsupported operator."""
     rules: dict[Any, Rule] = {}
     for name, (_, instead) in tables()["unsupported"].items():
         packet = getattr(torch.ops.aten, name)
@@ -120,7 +121,7 @@ CPP_DTYPES = {
 def check_dtype(op: Operator, hosts: list[Any], named: dict[str, Any], capability: tuple[int, int]) -> None:
     """Raise CUDA's error for a dtype that its kernel lacks, or the CPU's error for impossible operands.
 
-    The CPU computes first, on copies, because CUDA too looks at sizes before it looks for a kernel.
+    The CPU runs the operator first, on copies, because CUDA too checks sizes before it selects a kernel.
     """
     kernel = op.cuda_kernel
     assert kernel is not None
@@ -142,7 +143,7 @@ def check_dtype(op: Operator, hosts: list[Any], named: dict[str, Any], capabilit
 
 
 def in_cudas_name(error: Exception, op: Operator) -> Exception:
-    """Return the CPU's refusal of a dtype with the name of CUDA's kernel; any other error unchanged."""
+    """Replace the kernel's name in the CPU's error for a dtype by CUDA's; return any other error unchanged."""
     match = _NOT_IMPLEMENTED.match(str(error))
     if match is None:
         return error

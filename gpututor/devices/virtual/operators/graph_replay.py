@@ -1,7 +1,7 @@
-"""The values of a CUDA graph: each captured operator is computed again, into the tensors that it returned then.
+"""The values of a CUDA graph: a replay computes each captured operator again, into the tensors of the capture.
 
-CUDA runs nothing during a capture. Here operators are computed, as later operators need their outputs. At the end,
-earlier tensors that they wrote to are restored, and new tensors have undefined values until the first replay.
+CUDA runs nothing during a capture. Here operators are computed, because later operators need their outputs. At the end
+of the capture, tensors from before it are restored. Its results have undefined values until the first replay.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COPIES = ("aten::copy_", "aten::_to_copy")
 
 
 def _capture(machine: VirtualMachine, gpu: VirtualGpu) -> GraphCapture | None:
-    """Return the capture that takes this thread's work on `gpu`, or None. Raises CUDA's error if it has failed."""
+    """Return the capture of this thread's work on `gpu`, or None. Raises CUDA's error if the capture has failed."""
     capture = machine.capture
     if capture is None or not capture.includes(gpu.index, machine.stream_of(gpu)):
         return None
@@ -64,7 +64,7 @@ def _restore(storage: torch.UntypedStorage, saved: torch.UntypedStorage) -> None
 
 
 def forget_effects(capture: GraphCapture) -> None:
-    """Restore everything that the capture wrote to, and spoil its results: on CUDA nothing has run so far."""
+    """Restore everything that the capture wrote to, and overwrite its results: on CUDA nothing has run so far."""
     with torch_private.host_only(), torch.inference_mode():
         for undo in capture.undo.values():
             undo()
@@ -73,7 +73,7 @@ def forget_effects(capture: GraphCapture) -> None:
 
 
 def _spoil(result: Tensor) -> None:
-    """Write NaN, or the smallest integer; on CUDA, unwritten memory holds anything."""
+    """Write NaN, or the smallest integer; on CUDA, unwritten memory has arbitrary values."""
     if result.dtype.is_floating_point or result.dtype.is_complex:
         result.fill_(torch.nan)
     elif result.dtype is not torch.bool:
@@ -83,7 +83,7 @@ def _spoil(result: Tensor) -> None:
 def capture_operator(
     machine: VirtualMachine, gpu: VirtualGpu, op: Operator, wrappers: Sequence[VirtualTensor], call: Any, out: Any
 ) -> Any:
-    """Remember an operator that was called on the CPU with `call`, as (arguments, keywords), and returned `out`.
+    """Add an operator to the graph: the CPU called it with `call`, as (arguments, keywords), and it returned `out`.
 
     `wrappers` are its virtual tensors. Returns the results, as the tensors that replays write to.
     """
@@ -124,7 +124,7 @@ def _compute(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: V
 
 
 def keep_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor, source: Tensor) -> None:
-    """Remember a copy between `devices`, from one CPU tensor to another."""
+    """Add a copy between `devices`, from one CPU tensor to another, to the graph."""
     capture = _capture_of_copy(machine, devices)
     if capture is not None:
         capture.add(partial(_overwrite, target, source) if machine.values else lambda: None, _COPIES)
@@ -144,7 +144,7 @@ def refuse_sparse(machine: VirtualMachine, gpu: VirtualGpu) -> None:
 def replay(steps: tuple[Callable[[], None], ...]) -> None:
     """Compute everything again, in order, without advancing the clock.
 
-    Inference mode may write to tensors that a capture in inference mode has made.
+    Runs in inference mode, which alone may write to tensors that were captured in inference mode.
     """
     with torch.inference_mode(), torch_private.host_only():
         for step in steps:

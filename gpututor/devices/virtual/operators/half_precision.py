@@ -1,8 +1,8 @@
-"""Half precision: CUDA's kernels compute in single precision inside and round once.
+"""Half precision: CUDA's kernels compute in single precision and round once, at the end.
 
-The CPU has no half-precision kernel for some operators. Other CPU kernels add up, or round between their steps, in half
-precision. Both kinds are rows of `operators.toml` (`half_on_cuda`, `half_in_single`): here they compute in single
-precision, and the result is rounded.
+For some operators the CPU has no half-precision kernel. Others accumulate or round intermediate results in half
+precision on the CPU. `operators.toml` marks both kinds (`half_on_cuda`, `half_in_single`). Here these operators run in
+single precision, and their results are rounded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _aten = torch.ops.aten
 
 
 def in_single(call: Callable[..., Any], func: Any, hosts: Any, named: dict[str, Any]) -> Any:
-    """Compute `func` by `call` in single precision and round, as CUDA's kernels do inside."""
+    """Compute `func` by `call` in single precision, and round the results, as CUDA's kernels do."""
     values = (*hosts, *named.values())
     wanted = next((value for value in values if isinstance(value, torch.dtype)), None)
     narrow = wanted or next(value.dtype for value in values if _is_narrow(value))

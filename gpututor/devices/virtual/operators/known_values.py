@@ -1,7 +1,7 @@
 """Values of small constants on a machine without values: `torch.linspace(0, 1, 8, device="cuda")[3].item()`.
 
-A storage of a constant has a shadow, a CPU storage with the values, which all views share. Operators on tensors with
-shadows are computed, so that their results have shadows too. A write of something unknown removes the shadow.
+The storage of a constant has a shadow: a CPU storage with the values, shared by all views. Operators on tensors with
+shadows are computed, so their results have shadows too. A write of unknown values removes the shadow.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Tensor = torch.Tensor
 LIMIT = 16_384
 """Elements of the largest tensor whose values are known."""
 _SHADOW = "_shadow"
-"""Attribute of a storage without memory: its CPU storage."""
+"""Attribute of a meta storage: its shadow."""
 # fmt: off
 _CONSTANTS = frozenset({
     "arange", "eye", "full", "full_like", "linspace", "logspace", "new_full", "new_ones", "new_zeros", "ones",
     "ones_like", "scalar_tensor", "tril_indices", "triu_indices", "zeros", "zeros_like",
 })
 # fmt: on
-"""Operators whose results depend on no tensor's values."""
+"""Operators whose results do not depend on the values of tensors."""
 
 
 def values_of(host: Tensor) -> Tensor | None:
@@ -43,7 +43,7 @@ def values_of(host: Tensor) -> Tensor | None:
 
 
 def remember(host: Tensor, values: Tensor) -> None:
-    """Give a new tensor without memory its values, if it is small."""
+    """Store the values of a new tensor without memory, if it is small."""
     storage = host.untyped_storage()
     if host.is_meta and host.numel() <= LIMIT and storage.nbytes() <= LIMIT * host.element_size():
         setattr(storage, _SHADOW, torch_private.new_storage(torch.UntypedStorage, storage.nbytes()))
@@ -53,7 +53,7 @@ def remember(host: Tensor, values: Tensor) -> None:
 
 
 def forget(host: Any) -> None:
-    """Forget the values of a tensor that something unknown is written to, and of its other views."""
+    """Forget the values of a tensor and of its views, after a write of unknown values."""
     if isinstance(host, Tensor) and host.is_meta and host.numel() <= LIMIT:
         storage = host.untyped_storage()
         if hasattr(storage, _SHADOW):
@@ -85,7 +85,7 @@ def _tensors(values: Any) -> Iterator[Tensor]:
 
 
 def follow(op: Operator, hosts: Any, kwargs: dict[str, Any], out: Any) -> None:
-    """Compute an operator whose results without values are `out`, if all values that it needs are known."""
+    """Compute the values of an operator's results `out`, if all values that it needs are known."""
     if not op.is_kernel:
         return
     computed = _computed(op, hosts, kwargs, out)
@@ -128,7 +128,7 @@ def _knows(hosts: Any, kwargs: dict[str, Any]) -> bool:
 
 
 def _with_values(value: Any, constant: bool) -> Any:
-    """Return `value` with CPU tensors in place of those without values; for a constant, of any values."""
+    """Return `value` with CPU tensors in place of tensors without values; with any values for a constant."""
     if isinstance(value, Tensor):
         if constant and value.is_meta:
             return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype)

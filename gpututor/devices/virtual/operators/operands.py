@@ -38,7 +38,7 @@ class UnwrappedArguments:
     def __init__(self) -> None:
         self.device: torch.device | None = None
         self.lazy = False
-        """True if any of them has a conjugate or negative bit."""
+        """True if any argument has a conjugate or negative bit."""
         self.mixed = False
         self.size_bytes = 0
         self.sparse = False
@@ -95,7 +95,7 @@ class UnwrappedArguments:
 
 
 def resolved(host: Tensor) -> Tensor:
-    """Resolve conjugate and negative bits, which a new tensor lacks, though a CPU kernel may set them."""
+    """Resolve conjugate and negative bits, which some CPU kernels set on new tensors, but CUDA's do not."""
     if not host.dtype.is_complex and not host.is_neg():
         return host
     if host.is_conj():
@@ -111,7 +111,7 @@ def fresh(out: Any, device: torch.device) -> Any:
 
 
 def wrap(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
-    """Return the CPU's results on `device`: an argument is returned itself, a view shares its block."""
+    """Return the CPU's results as tensors on `device`. An argument is returned itself, a view shares its block."""
     if isinstance(out, Tensor):
         if type(out) is VirtualTensor:
             return out
@@ -131,7 +131,7 @@ def wrap(out: Any, wrappers: list[VirtualTensor], device: torch.device) -> Any:
 
 
 def follow_host(wrapper: VirtualTensor) -> None:
-    """Adapt the wrapper to values whose shape changed in place; its block grows."""
+    """Update the wrapper after its values were resized in place; its block may grow."""
     host = wrapper._host
     wrapper._block.grow(host.untyped_storage().nbytes())
     if wrapper.size() != host.size() or wrapper.stride() != host.stride():
@@ -144,7 +144,7 @@ def is_on_other_device(index: Any, device: torch.device) -> bool:
 
 
 def has_strays(args: tuple[Any, ...]) -> bool:
-    """Return True if indices of an `index_put`, or its single value, are on another GPU than the target."""
+    """Return True if an index or the single value of an `index_put` is on a GPU other than the target's."""
     target, indices, value = args[:3]
     device = target.device
     return any(is_on_other_device(index, device) for index in indices) or (
@@ -170,7 +170,7 @@ def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
 
 
 def _wrapper_name(op: Operator, kernel: str, tensors: list[tuple[str, torch.Tensor]], of_operator: bool) -> str | None:
-    """Return the name that PyTorch's generator gives the C++ function that compares devices, or None.
+    """Return the generated name of the C++ function that compares devices, or None.
 
     The function of a structured kernel ends with the name of the overload; other functions begin with it
     (torchgen/dest/register_dispatch_key.py).
@@ -197,7 +197,7 @@ def _is_pointwise(op: Operator) -> bool:
 def device_mismatch_error(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError | None:
     """Return the error for an operator whose tensors are on more than one device.
 
-    Returns None for an operator that compares no devices itself, as it is composed of others that do.
+    Returns None for an operator implemented with other operators, which check devices themselves.
     """
     tensors = _tensors(op, args, kwargs)
     short = op.func.overloadpacket.__name__
@@ -246,7 +246,7 @@ def _on_another_device(name: str, device: torch.device, others: torch.device, wr
 
 
 def _two_devices(tensors: list[tuple[str, torch.Tensor]]) -> RuntimeError:
-    """Return TensorIterator's error: its common device is the first GPU among the tensors, even after a CPU tensor."""
+    """Return TensorIterator's error. Its common device is the first GPU among the tensors, even after a CPU tensor."""
     devices = list(dict.fromkeys(tensor.device for _, tensor in tensors))
     devices.sort(key=lambda device: device.type == "cpu")
     return RuntimeError(

@@ -1,8 +1,8 @@
 """Recurrent layers as on CUDA, where each LSTM, GRU and RNN is a single operator of cuDNN.
 
-C++ would compose them of products and elementwise operators on this device. They become `_cudnn_rnn` where they do on
-CUDA (aten/src/ATen/native/RNN.cpp), so that PyTorch's own autograd runs `_cudnn_rnn_backward`. The CPU's layers compute
-the values. The backward operator computes the layers again: nothing but sizes, and the seed of dropout, is saved.
+For a virtual tensor, C++ would run products and elementwise operators. Here a layer becomes `_cudnn_rnn` whenever CUDA
+uses cuDNN (aten/src/ATen/native/RNN.cpp), and PyTorch's own autograd runs `_cudnn_rnn_backward`. The CPU's layers
+compute the values. The backward operator runs the forward pass again, so only sizes and the dropout seed are saved.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SEED_BYTES = 8
 
 @dataclass(frozen=True)
 class _Call:
-    """The arguments of `_cudnn_rnn` and of its backward operator that are no tensors."""
+    """The arguments of `_cudnn_rnn` and its backward operator that are not tensors."""
 
     mode: int
     hidden: int
@@ -63,7 +63,7 @@ class _Call:
         return [out, torch.empty_like(hx), *([] if cx is None else [torch.empty_like(cx)])]
 
     def blank_gradient(self, data: Tensor) -> Tensor:
-        """Return a tensor for the gradient of the input, with steps first in memory."""
+        """Return a tensor for the gradient of the input, laid out steps first."""
         if self.batch_first and not self.batch_sizes:
             return data.new_empty((data.shape[1], data.shape[0], data.shape[2])).transpose(0, 1)
         return data.new_empty(data.shape)
@@ -179,7 +179,7 @@ DEVICE_CALLS: dict[Any, Callable[..., Any]] = {
 
 
 def _run(overload: Any, *args: Any) -> Any:
-    """Run the layers as cuDNN's operator; as PyTorch's own operators where CUDA does, or to raise their errors."""
+    """Run the layers as cuDNN's operator; as PyTorch's own operators if CUDA does so, or to raise their errors."""
     packed = overload._overloadname == "data"
     if not _suits_cudnn(args):
         return torch_private.run_composite(overload, *args)
@@ -221,7 +221,7 @@ def composites() -> dict[Any, Callable[..., Any]]:
 
 
 def is_acceptable(tensor: Tensor) -> bool:
-    """Replace `torch.backends.cudnn.is_acceptable`: return True if modules keep their weights in one buffer."""
+    """Replace `torch.backends.cudnn.is_acceptable`: return True if modules flatten their weights for cuDNN."""
     return (
         bool(torch.backends.cudnn.enabled)
         and tensor.device.type == "cuda"
@@ -237,7 +237,7 @@ def cudnn_mode(mode: str) -> int:
 
 
 def flatten_weights(weights: list[Tensor], *_: Any) -> Tensor:
-    """Copy all weights to one buffer, matrices first, and make them views of it: a copy each (cudnn/RNN.cpp)."""
+    """Copy each weight to one buffer, matrices first, and make it a view of the buffer (cudnn/RNN.cpp)."""
     buffer = weights[0].new_empty((sum(weight.numel() for weight in weights),))
     offset = 0
     for weight in sorted(weights, key=lambda weight: -weight.dim()):

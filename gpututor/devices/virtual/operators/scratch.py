@@ -1,9 +1,9 @@
-"""Scratch memory that an operator's CUDA function takes from the caching allocator until it returns.
+"""Scratch memory that an operator's CUDA function takes from the caching allocator while it runs.
 
-`operators.toml` lists the blocks of an operator by the fact `scratch`. A block is a number of bytes, or the size of an
-argument or a result, maybe several times:
+The fact `scratch` in `operators.toml` lists the blocks of an operator. A block is a number of bytes, or depends on an
+argument or a result; `2*argument0` means two such blocks:
 
-    512           so many bytes
+    512           512 bytes
     argument0     the bytes of the argument at that position, as if it were contiguous
     result0       the bytes of the result at that position
     bools0        a byte for each element of that argument

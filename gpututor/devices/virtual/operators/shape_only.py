@@ -1,11 +1,11 @@
 """Shape-only mode: results without values.
 
-Each virtual tensor then holds a tensor on PyTorch's meta device, so that an operator's meta kernel infers its results.
-For an operator without a meta kernel, PyTorch's decomposition for compilers runs. Other operators are refused by name,
-and so is anything that depends on values, such as how many elements are not zero.
+Each virtual tensor holds a tensor on PyTorch's meta device, so an operator's meta kernel infers its results. Without a
+meta kernel, PyTorch's decomposition for compilers runs. Other operators raise an error that names them. So does every
+operation that depends on values, such as counting the nonzero elements.
 
-A program has to take the same memory, and launch the same kernels, with values and without. So `CPU_SHAPE_RULES` follow
-the source of the CPU's kernels (aten/src/ATen/native); the tests compare them.
+A program must take the same memory and launch the same kernels with values and without. So `CPU_SHAPE_RULES` follow the
+source of the CPU's kernels (aten/src/ATen/native). Tests compare the two.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BY_VALUES = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
 
 def infer_outputs(op: Operator, hosts: Any, kwargs: dict[str, Any]) -> Any:
-    """Return the results of `op` for tensors without values; CPU tensors count by their shapes.
+    """Return the results of `op` for tensors without values; only the shapes of CPU tensors are used.
 
     Raises `NoValues` if the results depend on values, `NotImplementedError` if no shapes are known for the operator.
     """
@@ -60,12 +60,12 @@ def _after_refusal(error: Exception, op: Operator, args: list[Any], named: dict[
     composed = torch_private.decomposition(op.func)
     if composed is not None:
         return composed(*args, **named)
-    instead = "Its shapes are known with values only: run with values, on smaller sizes."
+    instead = "Its shapes depend on values: run with values, on smaller sizes."
     raise cuda_errors.unsupported(f"{op.name} without values", instead) from error
 
 
 def _error_on_cpu(op: Operator, args: list[Any], named: dict[str, Any]) -> Exception | None:
-    """Return the CPU's error for small arguments of these shapes; meta kernels often have other messages."""
+    """Return the CPU's error for small arguments of these shapes: meta kernels often have different messages."""
     if bytes_of([*args, *named.values()]) > _SMALL:
         return None
     try:
@@ -76,7 +76,7 @@ def _error_on_cpu(op: Operator, args: list[Any], named: dict[str, Any]) -> Excep
 
 
 def _without_memory(value: Any, device: torch.device) -> Any:
-    """Return `value` with empty tensors of the same shapes on `device`; on the CPU, nothing has written to them."""
+    """Return `value` with tensors from `torch.empty` on `device` in place of its tensors, in the same shapes."""
     if isinstance(value, Tensor):
         return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=device)
     return type(value)(_without_memory(part, device) for part in value) if type(value) in (list, tuple) else value
@@ -89,7 +89,7 @@ def _zeros(value: Any) -> Any:
 
 
 def _outline(value: Any) -> Any:
-    """Return `value` with tensors without values in place of those on the CPU."""
+    """Return `value` with its CPU tensors replaced by tensors without values."""
     if isinstance(value, Tensor):
         return value if value.is_meta else _without_memory(value, NOWHERE)
     if type(value) is list or type(value) is tuple:
@@ -98,7 +98,7 @@ def _outline(value: Any) -> Any:
 
 
 def known_number(tensor: Any) -> Any:
-    """Return the value of a constant, or GradScaler's flag, which never finds an infinite gradient."""
+    """Return a known constant, or 0 for GradScaler's flag: no gradient is assumed to be infinite."""
     values = values_of(tensor._host)
     number = getattr(tensor._host, _KNOWN, None) if values is None else values.item()
     if number is None:
@@ -178,7 +178,7 @@ def _is_in(tensor: Tensor, order: torch.memory_format) -> bool:
 
 
 def _reflectors(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
-    """Return the results of geqrf: a matrix in columns, and as many factors as its shorter side is long."""
+    """Return the results of geqrf: a column-major matrix, and a factor for each index of its shorter side."""
     matrix = args[0]
     *batch, rows, columns = matrix.shape
     return torch.empty_like(matrix.mT, memory_format=torch.contiguous_format).mT, matrix.new_empty(
@@ -187,7 +187,7 @@ def _reflectors(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
 
 
 def _bags(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
-    """Leave out the place of each index, as the CPU's fast path for sums does (EmbeddingBag.cpp)."""
+    """Return an empty `offset2bag` where the CPU takes its fast path for sums (EmbeddingBag.cpp)."""
     given = _given(op, args, named)
     out, places, sizes, most = op.call(*args, **named)
     weight, offsets, scale = given["weight"], given["offsets"], given["per_sample_weights"]
@@ -201,7 +201,7 @@ def _bags(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
 
 
 def _in_first_buffer(name: str) -> ShapeRule:
-    """Return a rule for a tensor that is a part of a first, larger buffer like an argument."""
+    """Return a rule for a kernel that first fills a buffer like argument `name`, and returns a part of it."""
 
     def rule(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
         out, like = op.call(*args, **named), _given(op, args, named)[name]
@@ -213,7 +213,7 @@ def _in_first_buffer(name: str) -> ShapeRule:
 
 
 def _none_infinite(op: Operator, args: list[Any], named: dict[str, Any]) -> None:
-    """Report no infinite gradients to GradScaler, so that it takes its step, as it mostly does."""
+    """Report no infinite gradients to GradScaler, so that it steps the optimizer, as it usually does."""
     setattr(args[1], _KNOWN, 0.0)
 
 
@@ -259,14 +259,14 @@ def guarded(rules: dict[Any, Rule]) -> dict[Any, Rule]:
 
 
 WIDEST = 16
-"""Bytes of the widest element, complex128: a result with as many elements as its inputs can be so much larger."""
+"""Bytes of the widest element, complex128: the most bytes of a result for each element of its inputs."""
 
 
 def could_grow(op: Operator, inputs: UnwrappedArguments, memory: CachingAllocator) -> bool:
-    """Return True if the results may not fit, by cheap bounds: only then their sizes are worth inferring.
+    """Return True if the results may not fit into memory, so that their sizes must be inferred. Uses cheap bounds.
 
-    A result has at most as many elements as its two largest inputs multiplied, except for operators whose sizes come
-    from numbers ("always"). Pointwise operators on equal shapes make no more elements than they get.
+    A result has at most as many elements as the product of its two largest inputs, except for operators whose sizes
+    come from numbers ("always"). A pointwise operator on equal shapes returns as many elements as it gets, or fewer.
     """
     if op.growth == "always":
         return True
@@ -284,7 +284,7 @@ def could_grow(op: Operator, inputs: UnwrappedArguments, memory: CachingAllocato
 
 
 def could_fill(args: tuple[Any, ...], memory: CachingAllocator) -> bool:
-    """Return True if a factory's result may be too large; a cheap bound if its first argument is a size."""
+    """Return True if a factory's result may not fit into memory. Without a size as first argument, it may not."""
     if not args or type(args[0]) not in (list, torch.Size):
         return True
     widest = WIDEST * math.prod(length for length in args[0] if type(length) is int)
@@ -312,9 +312,9 @@ def _cache_key(value: Any) -> Any:
 
 
 def forecast(func: Any, hosts: Any, named: dict[str, Any]) -> list[int]:
-    """Return the bytes of each tensor that `func` would make, without making it; none if PyTorch cannot infer them.
+    """Return the bytes of each tensor that `func` would return; empty if PyTorch cannot infer them.
 
-    PyTorch infers shapes in Python, which takes as long as ten small operators: results are cached.
+    Inferring shapes takes as long as ten small operators, so results are cached.
     """
     options = {name: value for name, value in named.items() if name != "generator"}
     if func in _NEEDS_VALUES:

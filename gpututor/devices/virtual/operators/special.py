@@ -24,7 +24,7 @@ from gpututor.devices.virtual.tensors.subclasses import alias
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 aten = torch.ops.aten
-_STAYS = "Leave the copy to the host out, or run with values, on smaller sizes."
+_STAYS = "Leave out the copy to the host, or run with values, on smaller sizes."
 
 
 def _device_and_host(tensor: torch.Tensor) -> tuple[torch.device, torch.Tensor]:
@@ -66,7 +66,7 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if source.type == "cuda" and dtype in _SATURATING and host.dtype.is_floating_point and machine.values:
         _saturate(host, out)
     if target.type == "cpu" and non_blocking:
-        # CUDA gives such a copy page-locked memory, so that the host need not wait for it.
+        # CUDA copies into page-locked memory here, so the host does not wait.
         pin(out)
     if active_machine().capture is not None:
         keep_copy(active_machine(), (source, target), out, host)
@@ -147,7 +147,7 @@ def _scalar(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Change sizes and strides of the values, then of the wrapper."""
+    """Change the sizes and strides of the CPU tensor, then of the virtual tensor."""
     op = operator_of(func)
     inputs = UnwrappedArguments()
     tensor = args[0]
@@ -168,7 +168,7 @@ def _set_source(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     """Run `a.set_(b)`: `a` becomes a view of the storage of `b`."""
     target, source = args[0], args[1]
     if type(target) is not VirtualTensor or type(source) is not VirtualTensor:
-        raise NotImplementedError("The virtual GPU does not support Tensor.set_() between devices.")
+        raise cuda_errors.unsupported("Tensor.set_() between devices")
     func(target._host, source._host, *args[2:], **kwargs)
     target._block = source._block
     follow_host(target)
@@ -211,7 +211,7 @@ def _between_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def _end(tensor: VirtualTensor) -> torch.Tensor:
-    """Return any number in place of a value, as the result has no values either."""
+    """Return zero in place of the end of a range: the result has no values either."""
     execution.copy_to_host(active_machine(), tensor._device, tensor.element_size(), "aten::_local_scalar_dense")
     return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
 

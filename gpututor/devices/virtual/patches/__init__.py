@@ -1,4 +1,4 @@
-"""All patches of torch and Python while the virtual GPU is on, each with its reason: one row an attribute."""
+"""Tables of all patches of torch and Python while the virtual GPU is on: a row with a reason for each attribute."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from gpututor.devices.virtual.cuda_errors import refused_function
 from gpututor.devices.virtual.patches.patch import Patch, patch_all
 from gpututor.devices.virtual.profiler import profile
 
-# A lambda that only calls another replacement is there for torch._dynamo, which wants a function for each name.
+# Some lambdas only call another replacement, because torch._dynamo needs a different function for each name.
 CUDA: tuple[Patch, ...] = (
     *patch_all(
         "torch.cuda",
-        "which GPUs there are",
+        "the GPUs are the machine's",
         is_available=devices.is_available,
         device_count=devices.device_count,
         get_device_name=devices.get_device_name,
@@ -32,7 +32,7 @@ CUDA: tuple[Patch, ...] = (
         is_bf16_supported=devices.is_bf16_supported,
         can_device_access_peer=devices.can_device_access_peer,
     ),
-    *patch_all("torch.backends.cuda", "this passes for a CUDA build", is_built=devices.is_built),
+    *patch_all("torch.backends.cuda", "programs expect a CUDA build", is_built=devices.is_built),
     *patch_all(
         "torch.cuda",
         "CUDA is started and forked in Python",
@@ -136,7 +136,7 @@ CUDA: tuple[Patch, ...] = (
     *patch_all("torch.backends.cuda", "there are no cuFFT plans", cufft_plan_cache=devices.PlanCaches()),
     *patch_all(
         "torch.backends.cudnn",
-        "this passes for a CUDA build, which has cuDNN",
+        "programs expect a CUDA build, which has cuDNN",
         is_available=devices.has_cudnn,
         version=devices.cudnn_version,
     ),
@@ -147,9 +147,9 @@ CUDA_BUILD: tuple[Patch, ...] = (
         "torch.version", "programs for CUDA read it, such as DDP's bf16_compress_hook", cuda=devices.CUDA_VERSION
     ),
 )
-"""Only for a machine whose backends include cuda."""
-CPU_BUILD: tuple[Patch, ...] = (*patch_all("torch.version", "this passes for a build without CUDA", cuda=None),)
-"""Version of a build without CUDA, on any other machine."""
+"""Patches for a machine whose backends include cuda."""
+CPU_BUILD: tuple[Patch, ...] = (*patch_all("torch.version", "programs expect a build without CUDA", cuda=None),)
+"""Patches for any other machine, which looks like a build without CUDA."""
 
 
 ACCELERATOR: tuple[Patch, ...] = (
@@ -193,7 +193,7 @@ ACCELERATOR: tuple[Patch, ...] = (
     *patch_all("torch.autograd.profiler.emit_nvtx", "no other profiler listens", __enter__=profile.emit_nvtx),
     *patch_all(
         ("torch.profiler", "torch.profiler.profiler"),
-        "the default of what is profiled",
+        "the default activities of a profile",
         supported_activities=profile.supported_activities,
     ),
     *patch_all(
@@ -227,7 +227,7 @@ ACCELERATOR: tuple[Patch, ...] = (
 MEMORY: tuple[Patch, ...] = (
     *patch_all(
         ("torch.cuda", "torch.cuda.memory"),
-        "called often: torch's own functions collect all figures for one",
+        "called often, and torch's own functions collect all statistics to return one",
         memory_allocated=memory.memory_allocated,
         max_memory_allocated=memory.max_memory_allocated,
         memory_reserved=memory.memory_reserved,

@@ -29,7 +29,7 @@ class Patch:
     why: str
 
     def owner_object(self) -> Any:
-        # By its module's name first: torch.optim deletes its own attribute `optimizer`.
+        # Looked up in `sys.modules` first: torch.optim deletes its own attribute `optimizer`.
         owner: Any = sys.modules.get(self.owner)
         if owner is None:
             package, *parts = self.owner.split(".")
@@ -72,7 +72,7 @@ def patched(table: Sequence[Patch]) -> Iterator[None]:
             before = vars(owner).get(patch.name, _ABSENT)
             undo.append((owner, patch.name, before))
             if isinstance(patch.replacement, FunctionType) and hasattr(before, "__wrapped__"):
-                # torch._dynamo, if it is imported during the block, unwraps torch's own decorators.
+                # If torch._dynamo is imported during the block, it unwraps torch's own decorators.
                 patch.replacement.__wrapped__ = before.__wrapped__  # type: ignore[attr-defined]
             setattr(owner, patch.name, patch.replacement)
         yield
@@ -92,10 +92,10 @@ def patch_all(owners: str | tuple[str, ...], why: str, **replacements: Any) -> l
 
 
 def unsupported_calls() -> Iterator[Patch]:
-    """Yield the rows of `unsupported.toml` that this torch has; an older torch needs no refusal of later features."""
+    """Yield a patch for each name of `unsupported.toml` that this version of torch has."""
     with Path(__file__).with_name("unsupported.toml").open("rb") as file:
         table = tomllib.load(file)
-    why = "not built: fails here, with its name, instead of somewhere inside torch"
+    why = "unsupported: the error names the call, instead of coming from somewhere inside torch"
     for calls in table["calls"]:
         for kind, stub in (("functions", refused_function), ("classes", unsupported_stub)):
             for owner, names in calls.get(kind, {}).items():

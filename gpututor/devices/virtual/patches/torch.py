@@ -1,4 +1,4 @@
-"""Patches of the rest of torch and of Python."""
+"""Patches of Python and of torch's other modules."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from gpututor.devices.virtual.threads import real_wait as _wait
 MODULES: tuple[Patch, ...] = (
     *patch_all(
         "torch.optim.optimizer",
-        "parameters are updated together, as on CUDA",
+        "parameters are updated together (`foreach`), as on CUDA",
         _foreach_supported_types=optimizers.FOR_OPTIMIZERS,
     ),
     *patch_all(
         "torch.utils._foreach_utils",
-        "gradients are clipped together, as on CUDA",
+        "gradients are clipped together (`foreach`), as on CUDA",
         _foreach_supported_types=optimizers.FOR_GRADIENTS,
     ),
     *patch_all(
@@ -191,7 +191,7 @@ SAVING: tuple[Patch, ...] = (
         optimize_for_inference=jit.optimize_for_inference,
     ),
     *patch_all(
-        # A trace is a `ScriptModule`, which has copies of the other's methods.
+        # `ScriptModule`, the class of traces, has copies of `RecursiveScriptModule`'s methods.
         ("torch.jit.ScriptModule", "torch.jit.RecursiveScriptModule"),
         "C++ would read memory that virtual tensors do not have",
         code=jit.code,
@@ -218,7 +218,7 @@ TENSORS: tuple[Patch, ...] = (
     *patch_all(("torch", "torch.utils.dlpack"), "C++ would export the device as meta", to_dlpack=dlpack.to_dlpack),
     *patch_all(
         "torch._C",
-        "the same by the names that reach C++; torch.from_dlpack calls the last",
+        "the same functions under the names that reach C++; torch.from_dlpack calls the last",
         _to_dlpack=dlpack.to_dlpack,
         _to_dlpack_versioned=dlpack.to_dlpack_versioned,
         _from_dlpack=dlpack.from_dlpack,
@@ -261,7 +261,7 @@ TENSORS: tuple[Patch, ...] = (
         impl=custom_operators.impl,
         fallback=custom_operators.fallback,
     ),
-    *patch_all("torch._ops.OperatorBase", "the same by its other name", py_impl=custom_operators.py_impl),
+    *patch_all("torch._ops.OperatorBase", "the same method under its other name", py_impl=custom_operators.py_impl),
     *patch_all(
         "torch.autograd", "device names and streams in hooks and custom Functions", _engine_run_backward=run_backward
     ),
@@ -328,4 +328,4 @@ TIME: tuple[Patch, ...] = (
     *patch_all("multiprocessing.pool.ThreadPool", _REAL_WAIT, __init__=_wait(ThreadPool.__init__)),
     *patch_all("asyncio.base_events.BaseEventLoop", _REAL_WAIT, run_forever=_wait(_EventLoop.run_forever, False)),
 )
-"""Only for a machine with `virtual_time`."""
+"""Patches for a machine with `virtual_time`."""

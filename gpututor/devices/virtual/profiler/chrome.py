@@ -19,7 +19,7 @@ _CATEGORIES = {"operator": "cpu_op", "range": "user_annotation", "call": "cuda_r
 
 
 def save(path: str, results: Any, tree: Tree, machine: VirtualMachine, *, with_cpu: bool, memory: bool) -> None:
-    """Write the profile. All but the events, such as metadata, comes from torch's own profile of the CPU."""
+    """Write the profile. Metadata and everything else but the events comes from torch's own profile of the CPU."""
     with TemporaryDirectory() as folder:
         draft = Path(folder, "trace.json")
         results.save(str(draft))
@@ -31,7 +31,7 @@ def save(path: str, results: Any, tree: Tree, machine: VirtualMachine, *, with_c
 
 
 def _heading(text: str) -> Json:
-    """Return the entries before the events, one a line, without lines that are not JSON: Kineto escapes no keys."""
+    """Return the lines before the events, except invalid JSON, which Kineto writes because it escapes no keys."""
     entries: Json = {}
     for line in text.partition('"traceEvents"')[0].splitlines():
         try:

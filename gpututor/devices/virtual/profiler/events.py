@@ -20,18 +20,18 @@ DeviceType: Any = torch.autograd.DeviceType  # type: ignore[attr-defined]
 
 
 class Events(EventList):
-    """A list whose events are in their tree already: times cannot tell the order of zero-length events."""
+    """A list of events with their children: torch's own tree by times cannot nest events without length."""
 
     def build(self) -> None:
-        """Build the tree as torch does for its own lists, which are flat."""
+        """Run torch's steps for flat lists, except for the nesting."""
         super()._build_tree()  # type: ignore[no-untyped-call]
 
     def _populate_cpu_children(self) -> None:
-        """Do nothing: the events have their children."""
+        """Do nothing: the events already have their children."""
 
 
 class Maker:
-    """Makes the events of one profile. Times become microseconds since it began."""
+    """Makes the events of one profile. Times become microseconds since the profile began."""
 
     def __init__(self, tree: Tree, *, with_cpu: bool, memory: bool) -> None:
         self._tree = tree
@@ -136,7 +136,7 @@ class Maker:
 
 
 def works_of(node: Node) -> Iterator[Call]:
-    """Yield all work that was started on a device in a node and its children."""
+    """Yield all device work that a node and its children started."""
     if node.what == "call":
         yield from (call for call in node.calls if call.work)
     for child in node.children:

@@ -1,6 +1,6 @@
 """Names of collectives in a profile: the annotations of ProcessGroupNCCL.cpp, and the kernels of NCCL 2.19 and later.
 
-Python cannot see which reduction an operator was given. So all kernels that reduce are named as sums.
+Python cannot see an operator's reduction. So all reducing kernels are named after the sum.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KERNELS = {
     "broadcast": "Broadcast",
     "reduce": "Reduce",
 }
-"""The kernels of rings; all other collectives are sends and receives."""
+"""Kernels of ring algorithms; all other collectives use the kernel of sends and receives."""
 _REDUCES = frozenset({"AllReduce", "ReduceScatter", "Reduce"})
 _DTYPES = {
     torch.float16: "f16",

@@ -46,9 +46,9 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
             return super().__exit__(*exception)
         finally:
             session.stop()
-            self._put_together()
+            self._build_tree()
 
-    def _put_together(self) -> None:
+    def _build_tree(self) -> None:
         if self._tree is None and self._session is not None and self.kineto_results is not None:
             self._session.stop()
             self._tree = Tree(self._session, self.kineto_results.events())
@@ -58,7 +58,7 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
             super()._ensure_function_events()
             return
         self._needs_processing = False
-        self._put_together()  # torch calls this within `__exit__` where events of several cycles are kept
+        self._build_tree()  # torch calls this within `__exit__` if it accumulates events (`acc_events`)
         maker = None if self._tree is None else Maker(self._tree, with_cpu=self.use_cpu, memory=self.profile_memory)
         made = [] if maker is None else maker.events()
         events: Any = _Events(made, use_device="cuda", profile_memory=self.profile_memory, with_flops=self.with_flops)

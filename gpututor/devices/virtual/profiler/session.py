@@ -1,8 +1,8 @@
 """Sessions of the profiler: rows, spans and names of device work.
 
-Torch's profiler is on for the CPU alone. It sees the operators and their nesting, with meaningless times. So each
-operator that the machine runs is put into a marker, a range of torch's profile whose name has a number (`Span`); the
-machine's launches belong to the marker that is open in their thread. Afterwards `tree` combines both.
+Torch's profiler is on for the CPU alone. It sees the operators and their nesting, but with meaningless times. So each
+operator runs inside a marker, a range in torch's profile whose name contains the number of a `Span`. The machine's
+launches belong to the marker that is open in their thread. Afterwards `tree` combines both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COPIES = ("aten::copy_", "aten::clone")
 
 @dataclass(slots=True)
 class Row:
-    """An event of the trace, as it was recorded; times in nanoseconds of the machine."""
+    """An event of the trace. Times are nanoseconds on the machine's clock."""
 
     kind: Kind
     name: str
@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(slots=True)
 class Span:
-    """The meaning of a marker: an operator, a range of the program, or an event outside of any operator."""
+    """The operator, range or other event that a marker stands for."""
 
     what: str
     """`operator`, `range` or `event`."""
@@ -67,7 +67,7 @@ class Span:
     end: int = -1
     is_view: bool = False
     copies_plainly: bool = False
-    """True for an operator that CUDA does by a plain copy on the device, without a kernel."""
+    """True for an operator that CUDA implements by a plain copy on the device, without a kernel."""
     kernel: str = ""
     """The name of its kernel on CUDA, for collectives."""
     rows: list[Row] = field(default_factory=list)
@@ -99,7 +99,7 @@ class _Tap(Trace):
     __slots__ = ("_session",)
 
     def __init__(self, trace: Trace, session: Session) -> None:
-        # Shares the attributes of the trace, so events go straight into the trace, and nothing is copied afterwards.
+        # Shares the attributes of the trace, so events are added to the trace itself.
         self.__dict__ = trace.__dict__
         self._session = session
 
@@ -126,7 +126,7 @@ class Session:
         self.spans: list[Span] = []
         self.frees: list[Row] = []
         self.loose: list[Row] = []
-        """Launches of threads that torch's profiler does not watch."""
+        """Launches in threads that torch's profiler does not record."""
         self.has_collectives = False
         self.begin = self.end = machine.clock.host.now
         self._thread = threading.get_ident()
@@ -141,11 +141,11 @@ class Session:
         return self._before is not None
 
     def start(self) -> None:
-        """Observe the machine's recorder, which records meanwhile even if it was off."""
+        """Observe the machine's recorder, and switch it on if it was off."""
         if _Current.session is not None:
-            _Current.session.stop()  # as in torch, the later profile gets all later events
+            _Current.session.stop()  # as in torch, a new profile gets all later events
         for gpu in self.machine.gpus:
-            gpu.memory.settle()  # what was freed before is not counted as freed now
+            gpu.memory.settle()  # memory that was freed earlier must not count as freed in the profile
         recorder = self.machine.recorder
         self._before = recorder.trace, recorder.enabled
         recorder.trace = _Tap(recorder.trace if recorder.enabled else Trace(None), self)
@@ -193,11 +193,11 @@ class Session:
             self._here.open.remove(span)
 
     def number_beyond_limit(self) -> int:
-        """Return a number for an event beyond the trace's limit, whose times are still needed here."""
+        """Return a number for an event beyond the trace's limit: the profile still needs its times."""
         return next(self._beyond)
 
     def _slept(self, nanoseconds: int) -> None:
-        """Stand in for `HostClocks.sleep`: the current range, or step of a backward pass, lasts as long."""
+        """Stand in for `HostClocks.sleep`, and let the current range or step of a backward pass include the sleep."""
         host = self.machine.clock.host
         if not self.is_running or (self._here.open and self._here.open[-1].what == "operator"):
             type(host).sleep(host, nanoseconds)
@@ -215,7 +215,7 @@ class Session:
         if kind is Kind.COLLECTIVE:
             self.has_collectives = True
         if kind is Kind.FREE:
-            # Recorded later than it happened, possibly in the middle of another operator.
+            # Recorded late, possibly during another operator.
             self.frees.append(row)
             return
         if kind is Kind.HAZARD or kind is Kind.RANGE:
@@ -267,7 +267,7 @@ def _observed(self: DeviceMode, func: Any, types: Any, args: Any = (), kwargs: A
 
 
 DEFAULT_STREAM = 7
-"""CUPTI's number of the default stream; streams that a program makes have higher numbers."""
+"""CUPTI's number of the default stream; other streams have higher numbers."""
 GRAPH_LAUNCH = "cudaGraphLaunch"
 
 
@@ -286,7 +286,7 @@ def device_work_name(row: Row, span: Span | None, spec: GpuSpec) -> str:
 
 
 def _is_pinned(row: Row, spec: GpuSpec) -> bool:
-    """Return True if the host's memory is page-locked, inferred from a host that did not wait, or the copy's speed."""
+    """Return True if the host's memory is page-locked: the host did not wait, or the copy is fast."""
     if row.asynchronous:
         return True
     way: links.Direction = "h2d" if row.source == "cpu" else "d2h"
@@ -301,7 +301,7 @@ def is_copy(name: str) -> bool:
 
 
 def runtime_call_name(row: Row, name: str) -> str:
-    """Return the call of the CUDA runtime that started or awaited the work with that `name` on the device."""
+    """Return the CUDA runtime call that started, or waited for, device work called `name`."""
     if row.kind is Kind.SYNCHRONISE:
         if row.name in ("torch.cuda.synchronize", "torch.accelerator.synchronize"):
             return "cudaDeviceSynchronize"

@@ -1,8 +1,8 @@
 """The tree of operators: calls nested by time and thread.
 
 Torch's profiler sees each operator twice: when the program calls it, and when the CPU computes its values inside a
-marker. The second event is not work of a GPU. It is left out, except for views, which CUDA makes by the same steps. An
-operator without a marker of its own (`aten::linear`, a step of the backward pass) lasts from the first marker in it to
+marker. The second event is left out, because a GPU would not cause it. Views stay: CUDA creates them in the same steps.
+An operator without its own marker (`aten::linear`, a step of the backward pass) lasts from the first marker in it to
 the last.
 """
 
@@ -19,13 +19,13 @@ from gpututor.devices.virtual.profiler.session import MARKER, Row, Session, Span
 from gpututor.trace.events import Kind
 
 _CALL_SHARE = 2
-"""The runtime's call counts as the last half of the host's cost of a launch: a convention, not a measurement."""
+"""Divisor: the call of the runtime takes the second half of the host's launch cost. A convention, not a measurement."""
 _ON_DEVICE = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
 
 
 @dataclass(slots=True)
 class Call:
-    """A call of the runtime; times in nanoseconds of the machine."""
+    """A call of the CUDA runtime. Times are nanoseconds on the machine's clock."""
 
     name: str
     begin: int
@@ -37,7 +37,7 @@ class Call:
 
 
 def calls_of(rows: Sequence[Row], span: Span | None, machine: VirtualMachine, end: int) -> list[Call]:
-    """Return the runtime calls of an operator that ended at `end`, by its events; without `span`, of a single event."""
+    """Return the runtime calls behind the events `rows` of an operator that ended at `end`, or of a single event."""
     calls: list[Call] = []
     for place, row in enumerate(rows):
         if row.kind is Kind.SYNCHRONISE:
@@ -54,11 +54,11 @@ def _launch(row: Row, span: Span | None, machine: VirtualMachine, until: int, *,
     work = session.device_work_name(row, span, gpu.spec)
     name = session.runtime_call_name(row, work)
     if span is None and row.launched == row.recorded:
-        # The launch of a whole graph has been paid for.
+        # The host's time for the launch of a whole graph is already on the clock.
         return [Call(session.GRAPH_LAUNCH, row.launched - gpu.launch_ns, row.launched, work, row, gpu.index)]
     begin = row.launched - (row.launched - row.recorded) // _CALL_SHARE
     blocks = session.is_copy(work) and not row.asynchronous and not waits_later and until > row.launched
-    # A call ends late where the queue of launches is full.
+    # A call ends late if the launch queue is full.
     done = row.launched if session.is_copy(work) else max(row.launched, until)
     calls = [Call(name, begin, done, work, row, gpu.index)]
     if blocks:
@@ -88,14 +88,14 @@ class Seen:
     """The marker's span, if it is a marker."""
     children: list[Seen] = field(default_factory=list)
     marked: bool = False
-    """True if it contains a marker."""
+    """True if a marker is nested in it."""
     taken: int = 0
-    """Bytes of the host's memory that were allocated in it and not freed, without its children."""
+    """Bytes of host memory that were allocated in it and not freed, not counting its children."""
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """Something that the host did; times in nanoseconds of the machine."""
+    """An operator, range or call on the host. Times are nanoseconds on the machine's clock."""
 
     name: str
     what: str
@@ -108,11 +108,11 @@ class Node:
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
-    """The call itself, once for each kernel that it started; empty for other nodes."""
+    """The call itself, once for each kernel that it started; empty for other kinds of nodes."""
     device_bytes: int = 0
-    """Bytes of GPUs that were allocated in it, less those that were freed, children included."""
+    """Bytes of GPU memory that were allocated in it, minus the bytes that were freed; children included."""
     host_bytes: int = 0
-    """The same for the host's memory."""
+    """The same for host memory."""
 
 
 class Tree:
@@ -122,12 +122,12 @@ class Tree:
         self.begin, self.end = session.begin, session.end
         for thread, seen in _nested(_counted(events, session), session.spans).items():
             children = self._visible(seen, thread, within=False)
-            _give_times(children, session.begin)
+            _fill_missing_times(children, session.begin)
             for child in children:
                 _add_up(child)
             self.roots += _without_pieces(children, None)
         self.loose: list[Call] = [call for row in session.loose for call in calls_of([row], None, session.machine, -1)]
-        """Launches of threads that torch's profiler does not watch."""
+        """Launches in threads that torch's profiler does not record."""
         self.frees: list[Row] = [row for row in session.frees if not self._freed_within(row)]
         """Memory that was freed outside of any operator or range."""
 
@@ -141,7 +141,7 @@ class Tree:
         return nodes
 
     def _visible(self, seen: list[Seen], thread: int, *, within: bool, as_is: bool = False) -> list[Node]:
-        """Return the nodes for torch's events; `within` an operator's handler, only events with markers count."""
+        """Return the nodes for torch's events. `within` the machine's work for an operator, events need a marker."""
         nodes: list[Node] = []
         for each in seen:
             span = each.span
@@ -155,17 +155,17 @@ class Tree:
                 nodes += self._outside(each, thread)
             else:
                 nodes.append(self._piece(each, span, thread))
-        return _graphs_joined(nodes)
+        return _join_graphs(nodes)
 
     def _operator(self, seen: Seen, thread: int, as_is: bool) -> Node:
-        """Return an operator of torch; if the machine ran it, it contains a marker, and maybe others."""
+        """Return the node of an operator or range that torch saw."""
         # TorchScript has its own `record_function`, which makes no markers.
         what = "range" if seen.event.is_user_annotation() else "operator"
         node = Node(seen.name, what, thread, event=seen.event)
         return _with(node, self._visible(seen.children, thread, within=False, as_is=as_is))
 
     def _piece(self, marker: Seen, span: Span, thread: int) -> Node:
-        """Return the machine's work for one operator."""
+        """Return the node of the machine's work for an operator."""
         node = Node(span.name, "piece", thread, begin=span.begin, end=span.end)
         inner = marker.children
         if span.is_view and len(inner) == 1 and inner[0].name == span.name:
@@ -185,7 +185,7 @@ class Tree:
         return node
 
     def _outside(self, marker: Seen, thread: int) -> list[Node]:
-        """Return an event of the machine outside of any operator, such as a wait."""
+        """Return the nodes of an event outside of any operator, such as a wait."""
         span = marker.span
         assert span is not None
         if not span.rows:
@@ -199,7 +199,7 @@ class Tree:
         return [_node_of(call, thread) for call in calls_of(span.rows, None, self._session.machine, span.end)]
 
     def _freed_within(self, row: Row) -> bool:
-        """Subtract memory that was freed in running operators and ranges from them; return True if there are any."""
+        """Subtract freed memory from the operators and ranges that were running; return True if there were any."""
         within = False
         nodes = self.roots
         while True:
@@ -222,7 +222,7 @@ def _is_python(event: Any, name: str) -> bool:
 
 
 def _counted(events: list[Any], session: Session) -> list[Any]:
-    """Return torch's events without Python's own, and without gloo's if it only carries values between GPUs."""
+    """Return torch's events without Python's, and without gloo's if gloo only transfers values between GPUs."""
 
     def is_hidden(event: Any) -> bool:
         name = event.name()
@@ -239,7 +239,7 @@ def _nested(events: list[Any], spans: list[Span]) -> dict[int, list[Seen]]:
     """Return torch's events of each thread, nested."""
     roots: dict[int, list[Seen]] = {}
     open_of: dict[int, list[Seen]] = {}
-    # If an event and its child start and end together, the parent has the smaller number.
+    # If an event and its child start and end together, the parent has the smaller correlation id.
     for event in sorted(events, key=lambda each: (each.start_ns(), -each.end_ns(), each.correlation_id())):
         name = event.name()
         thread = event.start_thread_id()
@@ -275,7 +275,7 @@ def _node_of(call: Call, thread: int) -> Node:
     return Node(call.name, "call", thread, begin=call.begin, end=call.end, calls=[call])
 
 
-def _graphs_joined(nodes: list[Node]) -> list[Node]:
+def _join_graphs(nodes: list[Node]) -> list[Node]:
     """Join the kernels of one graph, which one call launched."""
     joined: list[Node] = []
     for node in nodes:
@@ -287,11 +287,11 @@ def _graphs_joined(nodes: list[Node]) -> list[Node]:
     return joined
 
 
-def _give_times(nodes: list[Node], now: int) -> int:
-    """Set missing times from the first to the last child; return the time after the last node."""
+def _fill_missing_times(nodes: list[Node], now: int) -> int:
+    """Let nodes without times last from their first to their last child; return the end of the last node."""
     for node in nodes:
         known = node.begin >= 0
-        after = _give_times(node.children, node.begin if known else now)
+        after = _fill_missing_times(node.children, node.begin if known else now)
         if not known:
             node.begin = min((child.begin for child in node.children), default=now)
             node.end = after if node.children else node.begin
@@ -301,7 +301,7 @@ def _give_times(nodes: list[Node], now: int) -> int:
 
 
 def _without_pieces(nodes: list[Node], parent: Node | None) -> list[Node]:
-    """Merge pieces into `parent`; without a parent, a piece with calls is an operator that torch did not see."""
+    """Merge pieces into `parent`. Without a parent, a piece with calls becomes an operator that torch did not see."""
     merged: list[Node] = []
     for node in nodes:
         if node.what != "piece":

@@ -1,7 +1,7 @@
 """DLPack capsules of virtual tensors, for `torch.from_dlpack`.
 
-Another library gets a capsule as from CUDA: it says `kDLCUDA` and has the modelled address instead of the host's. NumPy
-refuses that device, and no library can mistake the host's memory for a GPU's. `torch.from_dlpack` finds the tensor.
+Another library gets a capsule like CUDA's, with the device `kDLCUDA` and the modelled address. NumPy rejects that
+device, and no library can mistake the host's memory for a GPU's. `torch.from_dlpack` finds the tensor by its address.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _pointer: Any = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.argtypes, _pointer.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
 
 _storages: WeakValueDictionary[tuple[int, int], torch.UntypedStorage] = WeakValueDictionary()
-"""Storages of the host in capsules, by GPU and address there."""
+"""Exported storages on the host, by GPU and modelled address."""
 _EXPORTED = "_virtual_memory"
-"""Attribute of such a storage: a capsule keeps the storage, and so the memory on the GPU, alive."""
+"""Attribute of an exported storage. It keeps the GPU memory allocated as long as a capsule holds the storage."""
 
 
 def _head_of(capsule: Any) -> _Head | None:

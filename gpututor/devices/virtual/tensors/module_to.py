@@ -9,7 +9,7 @@ import torch
 from torch.nn.parameter import UninitializedParameter
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import meant_device
+from gpututor.devices.virtual.machine import requested_device
 from gpututor.devices.virtual.tensors.subclasses import VirtualSubclass, own_parameter
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -17,13 +17,13 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 def swap_tensors(tensor: torch.Tensor, other: torch.Tensor) -> None:
     """Swap two tensors.
 
-    `torch.utils.swap_tensors` fails if a graph still holds the tensor, such as a convolution's weight after use.
+    `torch.utils.swap_tensors` fails if an autograd graph holds the tensor, such as a convolution's weight after use.
     """
     _refuse_later_backward(tensor)
     slots = torch_private.slots_of(type(tensor))
     tensor.__class__, other.__class__ = other.__class__, tensor.__class__
     tensor.__dict__, other.__dict__ = other.__dict__, tensor.__dict__
-    for name in slots:  # the parts of a wrapper such as DTensor
+    for name in slots:  # the inner tensors of a wrapper such as DTensor
         mine, theirs = getattr(tensor, name), getattr(other, name)
         setattr(tensor, name, theirs)
         setattr(other, name, mine)
@@ -31,9 +31,9 @@ def swap_tensors(tensor: torch.Tensor, other: torch.Tensor) -> None:
 
 
 def _refuse_later_backward(tensor: torch.Tensor) -> None:
-    """Make `backward()` of an earlier graph raise: it would give its gradient to the discarded tensor."""
+    """Make `backward()` of an earlier graph raise an error: its gradient would go to the discarded tensor."""
     if tensor.requires_grad and tensor.is_leaf and not tensor.is_inference():
-        # The node is found by a view, which has none in inference mode; sparse tensors have no views.
+        # The accumulator is found by a view, which inference mode does not record; sparse tensors have no views.
         with torch.inference_mode(False), torch.enable_grad():
             if tensor.layout is torch.strided:
                 node: Any = torch.autograd.graph.get_gradient_edge(tensor).node
@@ -45,7 +45,7 @@ def _refuse_later_backward(tensor: torch.Tensor) -> None:
 def _moved_in_between(*gradients: Any) -> None:
     raise RuntimeError(
         "A parameter was moved to another device, or its dtype was changed, between the forward pass and backward(): "
-        "the gradient has nowhere to go. Call .to(), .cuda(), .half() and the like before the forward pass."
+        "its gradient cannot be stored. Call .to(), .cuda(), .half() and the like before the forward pass."
     )
 
 
@@ -87,7 +87,7 @@ def move(tensor: Any, fn: Any) -> None:
 
 def materialize(self: Any, shape: Any, device: Any = None, dtype: torch.dtype | None = None) -> None:
     """Replace `UninitializedParameter.materialize`: make it an ordinary tensor on its device."""
-    where = _place(self) if device is None else meant_device(device)
+    where = _place(self) if device is None else requested_device(device)
     if where is None or where.type != "cuda":
         _real_materialize(self, shape, device, dtype)
         return
@@ -95,7 +95,7 @@ def materialize(self: Any, shape: Any, device: Any = None, dtype: torch.dtype | 
     if isinstance(self, torch.nn.Parameter):
         made = torch.nn.Parameter(made, self.requires_grad)
     attributes = {name: value for name, value in self.__dict__.items() if name != _PLACE}
-    # First, because the class of tensors without a shape rejects every query.
+    # The class is set first: an uninitialized parameter rejects every query.
     self.__class__ = self.cls_to_become
     swap_tensors(self, made)
     self.__dict__.update(attributes)
@@ -127,24 +127,24 @@ def deep_copy(self: Any, memo: dict[int, Any]) -> Any:
     return memo[id(self)]
 
 
-# Values of `__new__` in classes.
+# Replacements of `__new__` in the two classes.
 new_parameter = staticmethod(_without_shape)
 new_buffer = staticmethod(_new_buffer)
 
 
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _OWN = frozenset({"_host", "_device", "_block", "_layout", "_is_param"})
-"""Attributes of a virtual tensor; all others belong to the program."""
+"""Attributes of every virtual tensor; all others belong to the program."""
 
 
 def _become(tensor: torch.Tensor, other: torch.Tensor) -> None:
-    """Turn `tensor` into `other`, but keep the program's attributes and the tables to which handles of hooks point."""
+    """Turn `tensor` into `other`, but keep the program's attributes, and the tables that hook handles refer to."""
     hooks = {name: getattr(tensor, name, None) for name in _HOOKS}
     other.__dict__.update({name: value for name, value in tensor.__dict__.items() if name not in _OWN})
     swap_tensors(tensor, other)
     for name, table in hooks.items():
         if table is not None:
-            # The setter passes them to the new C++ half.
+            # The setter passes the table to the new C++ object.
             setattr(tensor, name, None)
             setattr(tensor, name, table)
 
@@ -159,13 +159,13 @@ def _check_class(parameter: torch.Tensor) -> None:
 def _as_parameter(parameter: torch.nn.Parameter, moved: torch.Tensor) -> torch.nn.Parameter:
     """Return `moved` as a parameter of the same class as `parameter`."""
     kind: Any = type(parameter)
-    users = kind.users if issubclass(kind, VirtualSubclass) else kind
-    if users in (torch.nn.Parameter, VirtualTensor) or torch_private.is_wrapper(moved):
+    user_class = kind.user_class if issubclass(kind, VirtualSubclass) else kind
+    if user_class in (torch.nn.Parameter, VirtualTensor) or torch_private.is_wrapper(moved):
         return torch.nn.Parameter(moved, parameter.requires_grad)
     if type(moved) is VirtualTensor:
-        made: torch.nn.Parameter = own_parameter(users, moved, parameter.requires_grad)
+        made: torch.nn.Parameter = own_parameter(user_class, moved, parameter.requires_grad)
         return made
-    return cast(torch.nn.Parameter, torch_private.make_subclass(users, moved, parameter.requires_grad))
+    return cast(torch.nn.Parameter, torch_private.make_subclass(user_class, moved, parameter.requires_grad))
 
 
 def _move_parameter(parameter: torch.nn.Parameter, moved: torch.Tensor, fn: Any) -> None:
@@ -180,7 +180,7 @@ def _move_parameter(parameter: torch.nn.Parameter, moved: torch.Tensor, fn: Any)
 
 
 def set_data_across_devices(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    """Implement `tensor.data = value` if only one of them is virtual: the object changes its class."""
+    """Implement `tensor.data = value` if only one of the two is virtual: `tensor` changes its class."""
     if tensor.grad is not None or tensor.grad_fn is not None:
         raise cuda_errors.unsupported(
             "setting .data from another device on a tensor that has a gradient or a graph",
@@ -203,7 +203,7 @@ _is_lazy: Callable[[Any], bool] = torch.nn.parameter.is_lazy  # without its type
 
 
 def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> torch.nn.Module:
-    """Replace `nn.Module._apply`, with a swap for virtual tensors that works while a graph is alive."""
+    """Replace `nn.Module._apply`: swap virtual tensors even while an autograd graph holds them."""
     if recurse:
         for child in self.children():
             child._apply(fn)
@@ -221,11 +221,11 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
         if torch_private.is_wrapper(moved) or (_is_virtual(parameter, moved) and not overwrite):
             _move_parameter(parameter, moved, fn)
             if isinstance(self, torch.jit.ScriptModule):
-                # It holds the C++ half of its parameters, which has changed.
+                # A scripted module refers to the C++ object of each parameter, which has changed.
                 self._c.setattr(name, parameter)
             continue
         gradient = parameter.grad
-        # They cannot share after a move from the program's own meta device to the CPU, for example.
+        # They cannot share, for example, after a move from the meta device to the CPU.
         if overwrite or not torch_private.can_share_a_data_slot(parameter, moved):
             parameter = self._parameters[name] = torch.nn.Parameter(moved, parameter.requires_grad)
         else:

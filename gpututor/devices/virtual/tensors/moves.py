@@ -1,4 +1,4 @@
-"""Copies between devices: their bytes, where a dtype is converted, and if the host waits.
+"""Copies between devices: the bytes that are transferred, the device that converts the dtype, the host's waits.
 
 As in aten/src/ATen/native/cuda/Copy.cu, a blocking copy between host and GPU converts on the CPU: a host-to-device copy
 transfers the new dtype, a device-to-host copy the old dtype. A non-blocking copy converts on the GPU instead. Between
@@ -30,7 +30,7 @@ def pin(host: torch.Tensor) -> None:
             storage = locked
         key = storage._cdata
         _pinned_storages[key] = weakref.ref(storage)
-        # A storage's Python object lives as long as its memory. An attribute of the tensor would be saved with it.
+        # A storage's Python object lives as long as its memory. An attribute would be saved with the tensor.
         weakref.finalize(storage, _pinned_storages.pop, key, None)
 
 
@@ -59,7 +59,7 @@ def record_copy(
 ) -> Task | None:
     """Put a copy of `count` elements on the clock and record it; on one GPU it is a kernel.
 
-    Return the launch that reads and writes; None without one, such as for a copy on the host.
+    Return the launch, for race detection; None if there is none, such as for a copy on the host.
     """
     if count == 0:
         return None

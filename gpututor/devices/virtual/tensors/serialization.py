@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
-from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, meant_device
+from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, requested_device
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors import tensor as bits
 from gpututor.devices.virtual.tensors.moves import record_copy_of_bytes
@@ -19,7 +19,7 @@ from gpututor.devices.virtual.tensors.storage import VirtualStorage, gpu_device,
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 PRIORITY = 5
-"""Priority of the loader; torch's own loader for CUDA has 20, and lower ones come first."""
+"""Priority of the loader: lower numbers come first, and torch's own loader for CUDA has 20."""
 
 
 _COPY = "aten::copy_"
@@ -35,7 +35,7 @@ class _Session(threading.local):
         self.devices: dict[int, torch.device] = {}
         self.blocks: dict[int, Allocation] = {}
         self.outlines: dict[int, torch.UntypedStorage] = {}
-        """Storages without values that replace those of the file, in a machine without values."""
+        """Storages without values that replace the storages of the file in shape-only mode."""
         self.alive: list[Any] = []
 
 
@@ -101,8 +101,8 @@ def place(storage: Any, location: str) -> Any:
 
 
 def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False) -> Any:
-    """Replace a storage's `.cuda()`, which a `map_location` function calls too while a file is loaded."""
-    target = meant_device("cuda" if device is None else device)
+    """Replace a storage's `.cuda()`, which `map_location` functions also call."""
+    target = requested_device("cuda" if device is None else device)
     if _session.depth:
         return place(storage, str(target))
     untyped = _untyped(storage)
@@ -112,7 +112,7 @@ def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False)
 
 
 def storage_to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
-    if meant_device(device).type == "cuda":
+    if requested_device(device).type == "cuda":
         return storage_to_gpu(storage, device)
     return torch_private.move_storage(storage, device=device, non_blocking=non_blocking)
 
@@ -216,7 +216,7 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
             "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
             "see https://github.com/pytorch/pytorch/pull/103001"
         )
-    # torch.storage keeps its copies there, too.
+    # torch.storage stores its copies under the same key.
     storages: dict[int, VirtualStorage] = cast(Any, memo).setdefault("torch", {})
     with torch_private.host_only():
         host = tensor._host
@@ -263,5 +263,5 @@ def _from_other_process(host: torch.Tensor, index: int, requires_grad: bool, is_
     return torch.nn.Parameter(tensor, requires_grad) if is_parameter else tensor.requires_grad_(requires_grad)
 
 
-# Registers our own class only, and changes none of torch's.
+# This registers only our own class, and does not change torch's.
 ForkingPickler.register(VirtualTensor, _to_other_process)

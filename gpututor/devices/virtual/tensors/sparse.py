@@ -16,14 +16,14 @@ from gpututor.devices.virtual.memory.allocator import Allocation
 
 
 class SparseBlock:
-    """Memory of a sparse tensor: an allocation per storage of its parts, shared with their views."""
+    """Memory of a sparse tensor: an allocation for each storage of its indices and values, shared with views."""
 
     __slots__ = ("__weakref__", "_storages", "blocks")
 
     def __init__(self, blocks: dict[int, Allocation], storages: list[torch.UntypedStorage]) -> None:
         self.blocks = blocks
         """Allocation by the identity of the storage."""
-        # Keeps them alive: a new storage at the same address would be mistaken for one freed by an in-place operator.
+        # Kept alive: a new storage at the same address would be mistaken for a storage that an operator freed.
         self._storages = storages
 
     @property
@@ -39,7 +39,7 @@ def parts_of(host: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the indices and the values of a CPU tensor; raises `NotImplementedError` for a layout other than COO."""
     if host.layout is not torch.sparse_coo:
         raise cuda_errors.unsupported(
-            f"tensors of layout {host.layout}", "Use .to_sparse() without a layout, or dense ones."
+            f"tensors of layout {host.layout}", "Use .to_sparse() without a layout, or dense tensors."
         )
     with torch_private.host_only():
         return host._indices(), host._values()
@@ -77,7 +77,7 @@ def blocks_for(host: torch.Tensor, device: torch.device, known: dict[int, Alloca
 def sparse_on_device(cls: Any, host: torch.Tensor, device: torch.device, block: Any = None) -> Any:
     """Return a virtual tensor of the class `cls` with the values of a sparse `host`."""
     if not active_machine().values:
-        raise cuda_errors.unsupported("sparse tensors without values", "Use dense ones, or run with values.")
+        raise cuda_errors.unsupported("sparse tensors without values", "Use dense tensors, or run with values.")
     if type(block) is not SparseBlock:
         block = blocks_for(host, device, {})
     made = torch_private.make_wrapper(

@@ -8,22 +8,22 @@ from typing import Any, cast
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, meant_device
+from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, requested_device
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors.moves import record_copy_of_bytes
 
 
 def new_storage(cls: Any, *args: Any, device: Any = None, **options: Any) -> Any:
-    """Replace `torch.UntypedStorage(...)`: on a virtual GPU, of a size or of a sequence of bytes."""
+    """Replace `torch.UntypedStorage(...)`: on a virtual GPU, make it from a size or a sequence of bytes."""
     if device is None:
         return torch_private.new_storage(cls, *args, **options)
-    place = meant_device(device)
+    place = requested_device(device)
     if place.type != "cuda":
         return torch_private.new_storage(cls, *args, device=device, **options)
     size_bytes = torch_private.new_storage(torch.UntypedStorage, *args, device=NOWHERE, **options).nbytes()
-    made = VirtualStorage.empty(size_bytes % 2**64, gpu_device(place))  # C++ counts bytes without a sign
+    made = VirtualStorage.empty(size_bytes % 2**64, gpu_device(place))  # C++ takes the size as unsigned
     if args and isinstance(args[0], Sequence):
-        for index, value in enumerate(args[0]):  # C++ too sets one byte after the other
+        for index, value in enumerate(args[0]):  # C++ also sets one byte at a time
             made[index] = value
     return made
 
@@ -39,8 +39,8 @@ def is_storage(obj: Any, /) -> bool:
 class VirtualStorage(torch.UntypedStorage):
     """Storage of a virtual tensor.
 
-    For C++ it is a storage on meta, which has no memory to read. Methods of C++ that this class does not define are
-    refused by name.
+    To C++ it is a storage on `meta`, without memory that C++ could read. C++ methods that this class does not define
+    raise an error that names them.
     """
 
     _host: torch.UntypedStorage
@@ -59,7 +59,7 @@ class VirtualStorage(torch.UntypedStorage):
 
     @classmethod
     def empty(cls, size_bytes: int, device: torch.device) -> VirtualStorage:
-        """Return a new storage on a GPU, the machine's own object for the device."""
+        """Return a new storage on a GPU; `device` is the machine's own device object."""
         machine = active_machine()
         memory = machine.home(device).memory
         memory.of_thread.writer = None
@@ -102,12 +102,12 @@ class VirtualStorage(torch.UntypedStorage):
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> VirtualStorage:
         """Return the storage itself if it is on that GPU; otherwise a copy there."""
-        wanted = gpu_device(meant_device("cuda" if device is None else device))
+        wanted = gpu_device(requested_device("cuda" if device is None else device))
         return self if wanted == self.device else storage_on(wanted, self._host, self.device, "UntypedStorage.cuda")
 
     def to(self, *, device: Any, non_blocking: bool = False) -> Any:
-        """Return a copy on a GPU or the host, there in pinned memory if `non_blocking`."""
-        wanted = meant_device(device)
+        """Return a copy on a GPU or the host; on the host, in pinned memory if `non_blocking`."""
+        wanted = requested_device(device)
         if wanted.type == "cuda":
             return self.cuda(wanted)
         return torch_private.move_storage(self, device=wanted, non_blocking=non_blocking)
@@ -220,13 +220,13 @@ def share_on_host(self: torch.UntypedStorage) -> None:
 
 
 def virtual_storage(source: object) -> VirtualStorage | None:
-    """Return the storage on a virtual GPU that `source` is, or has as a TypedStorage; None for any other object."""
+    """Return `source` if it is a virtual storage, or the virtual storage in a TypedStorage; otherwise None."""
     untyped = source._untyped_storage if isinstance(source, torch.TypedStorage) else source
     return untyped if isinstance(untyped, VirtualStorage) else None
 
 
 def on_host(source: VirtualStorage | torch.TypedStorage) -> Any:
-    """Return the storage of a virtual storage's values, which is not copied, with its type."""
+    """Return the CPU storage of a virtual storage's values, without a copy, typed if `source` is typed."""
     if isinstance(source, VirtualStorage):
         return source._host
     host = cast(VirtualStorage, source._untyped_storage)._host

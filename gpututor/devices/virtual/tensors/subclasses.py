@@ -1,8 +1,8 @@
 """Subclasses of `torch.Tensor` with a `__torch_function__`, and of `torch.nn.Parameter`, on a virtual GPU.
 
-A tensor of the user's class `Tagged` on a device is of a class that inherits from `Tagged` and from the virtual tensor,
-and has the name of `Tagged`. Below autograd, operators see plain virtual tensors of the same memory, as on CUDA, where
-C++ knows no classes. Above, `__torch_function__` gives results their class.
+On a device, a tensor of the user's class `Tagged` has a class that inherits from `Tagged` and from the virtual tensor,
+with the name of `Tagged`. Below autograd, operators see plain virtual tensors on the same memory, as on CUDA, where C++
+ignores Python classes. Above autograd, `__torch_function__` gives results their class.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
 
 aten = torch.ops.aten
 _classes: WeakKeyDictionary[type, type] = WeakKeyDictionary()
-"""Class on a device, by the user's class."""
+"""Classes of tensors on a device, by the user's class."""
 
 
 class _Wanted(threading.local):
@@ -31,9 +31,9 @@ _wanted = _Wanted()
 
 
 class VirtualSubclass(VirtualTensor):  # type: ignore[metaclass]
-    """Base of the classes that a user's tensor classes get on a device."""
+    """Base of the classes that stand for users' tensor classes on a device."""
 
-    users: type = torch.Tensor
+    user_class: type = torch.Tensor
     """The user's class."""
 
     @classmethod
@@ -47,15 +47,15 @@ class VirtualSubclass(VirtualTensor):  # type: ignore[metaclass]
 
     @classmethod
     def _convert(cls, result: Any) -> Any:
-        if isinstance(result, torch.Tensor) and not isinstance(result, cls.users):
-            return result.as_subclass(cls.users)
+        if isinstance(result, torch.Tensor) and not isinstance(result, cls.user_class):
+            return result.as_subclass(cls.user_class)
         if isinstance(result, tuple | list):
             return type(result)(cls._convert(part) for part in result)
         return result
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
-        # Reached only without a mode, as with virtual tensors.
+        # Reached only without a mode, as in `VirtualTensor`.
         return run_plainly(VirtualTensor.__torch_dispatch__, func, types, args, kwargs or {})
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
@@ -65,7 +65,7 @@ class VirtualSubclass(VirtualTensor):  # type: ignore[metaclass]
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             copy = VirtualTensor.__deepcopy__(plain(self), memo)
-            memo[id(self)] = made_of(type(self).users, copy, self.requires_grad)
+            memo[id(self)] = new_leaf(type(self).user_class, copy, self.requires_grad)
             own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
             memo[id(self)].__dict__.update(own)
         return memo[id(self)]
@@ -79,19 +79,19 @@ class VirtualSubclass(VirtualTensor):  # type: ignore[metaclass]
 _OWN = frozenset({"_host", "_device", "_block", "_layout"})
 
 
-def on_device_class(users: type) -> type:
-    """Return the class of tensors on a device for the user's class, made at its first use."""
-    if issubclass(users, VirtualSubclass):
-        return users
-    if "__torch_dispatch__" in vars(users):
-        raise cuda_errors.unsupported(f"the class {users.__name__} with a __torch_dispatch__ by .as_subclass()")
-    made = _classes.get(users)
+def on_device_class(user_class: type) -> type:
+    """Return the class on a device for a user's class; it is created at its first use."""
+    if issubclass(user_class, VirtualSubclass):
+        return user_class
+    if "__torch_dispatch__" in vars(user_class):
+        raise cuda_errors.unsupported(f"the class {user_class.__name__} with a __torch_dispatch__ by .as_subclass()")
+    made = _classes.get(user_class)
     if made is None:
         kind: Any = type(VirtualSubclass)
-        if not issubclass(kind, type(users)):
-            kind = type(kind.__name__, (kind, type(users)), {})
-        body = {"users": users, "__module__": users.__module__, "__qualname__": users.__qualname__}
-        made = _classes[users] = kind(users.__name__, (users, VirtualSubclass), body)
+        if not issubclass(kind, type(user_class)):
+            kind = type(kind.__name__, (kind, type(user_class)), {})
+        body = {"user_class": user_class, "__module__": user_class.__module__, "__qualname__": user_class.__qualname__}
+        made = _classes[user_class] = kind(user_class.__name__, (user_class, VirtualSubclass), body)
     return made
 
 
@@ -104,16 +104,16 @@ def _want(kind: type) -> Iterator[None]:
         _wanted.kind = None
 
 
-def as_subclass(tensor: Any, users: type) -> Any:
+def as_subclass(tensor: Any, user_class: type) -> Any:
     """Return a view of a virtual tensor that has the user's class, recorded by autograd."""
-    with torch_private.no_subclass_functions(), _want(on_device_class(users)):
+    with torch_private.no_subclass_functions(), _want(on_device_class(user_class)):
         return aten.alias.default(tensor)
 
 
-def made_of(users: type, data: Any, requires_grad: bool) -> Any:
+def new_leaf(user_class: type, data: Any, requires_grad: bool) -> Any:
     """Return a new leaf of the user's class that shares the memory of `data`."""
     with torch.no_grad(), torch_private.no_subclass_functions():
-        return as_subclass(data, users).requires_grad_(requires_grad)
+        return as_subclass(data, user_class).requires_grad_(requires_grad)
 
 
 def alias(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> VirtualTensor:
@@ -129,12 +129,12 @@ def plain(tensor: Any) -> VirtualTensor:
 
 
 def _form(tensor: VirtualTensor) -> Any:
-    """Return the properties that an operator in place can change besides values."""
+    """Return the properties, besides values, that an in-place operator can change."""
     return id(tensor._block), tensor.size(), tensor.stride()
 
 
 def run_plainly(run: Any, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Run an operator on plain virtual tensors in place of those of the user's classes; return the originals."""
+    """Run an operator with plain virtual tensors in place of user-class tensors; return the original tensors."""
     originals: dict[int, tuple[Any, VirtualTensor, Any]] = {}
 
     def enter(value: Any) -> Any:
@@ -163,7 +163,7 @@ _real_new: Any = torch.nn.Parameter.__new__
 def own_parameter(cls: Any, data: Any = None, requires_grad: bool = True, *args: Any, **options: Any) -> Any:
     """Replace `torch.nn.Parameter.__new__`: parameters of the user's classes keep their class on a device."""
     if type(data) is VirtualTensor and cls is not torch.nn.Parameter and issubclass(cls, torch.nn.Parameter):
-        made = made_of(cls, data.detach(), requires_grad)
+        made = new_leaf(cls, data.detach(), requires_grad)
         made._is_param = True
         return made
     return _real_new(cls, data, requires_grad, *args, **options)

@@ -1,7 +1,7 @@
 """The tensor of the virtual GPU: its conjugate and negative bits, its gradient and its text.
 
-As on CUDA the wrapper has the bits, so that C++ above the modes resolves them. Its CPU tensor, which shares memory with
-the base of a view, has them too. Few programs create such views, so bits are ignored until the first one.
+As on CUDA, the virtual tensor has the bits, so C++ code above the modes resolves them. Its CPU tensor has them too,
+because a view shares memory with its base. Few programs create such views, so bits are ignored until the first view.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from gpututor.devices.virtual.tensors.sparse import deep_copy_sparse, parts_of, 
 from gpututor.devices.virtual.tensors.storage import VirtualStorage, typed
 
 seen = False
-"""True if a CPU tensor of a virtual one may have a bit; never reset."""
+"""True once a virtual tensor may have a conjugate or negative bit; never reset."""
 
 
 def respect() -> None:
-    """Respect bits from now on."""
+    """Make operators respect conjugate and negative bits from now on."""
     global seen
     seen = True
 
 
 def _wrapper(host: torch.Tensor, device: torch.device, kind: Any) -> Any:
-    # Optional arguments are omitted: each costs a tenth of the call.
+    # Unneeded optional arguments are omitted: each takes a tenth of the call.
     size, stride = host.size(), host.stride()
     offset, dtype = host.storage_offset(), host.dtype
     meta, keys = META[device.index], torch_private.CUDA_AUTOCAST
@@ -43,13 +43,13 @@ def _wrapper(host: torch.Tensor, device: torch.device, kind: Any) -> Any:
 def _unsupported_kind(host: torch.Tensor) -> str:
     if host.is_nested:
         return "nested tensors (torch.nested) on a device"
-    return "quantised tensors" if host.is_quantized else f"tensors of layout {host.layout}"
+    return "quantized tensors" if host.is_quantized else f"tensors of layout {host.layout}"
 
 
 class Hooks:
     """Functions of higher layers that methods of a tensor call; `session` sets them as it is imported.
 
-    A class without objects, because a worker's integrity checks cover the functions of classes.
+    A class without instances, because a worker's integrity checks cover the functions of classes.
     """
 
     run: Callable[..., Any]
@@ -66,7 +66,7 @@ class Hooks:
 
 
 class _TensorType(type(torch.Tensor)):  # type: ignore[misc]
-    """Type of `VirtualTensor`: all tensors are instances of `type(x)` of a tensor on a device, as on CUDA."""
+    """Metaclass of `VirtualTensor`: as on CUDA, every tensor is an instance of `type(x)` of a device tensor `x`."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, torch.Tensor) if cls is VirtualTensor else type.__instancecheck__(cls, instance)
@@ -97,7 +97,7 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
         # Reached only without a mode, such as in a thread that C++ started.
         return Hooks.run(func, args, kwargs or {})
 
-    # Attributes that C++ would answer wrongly.
+    # Attributes for which C++ has wrong values.
     device = property(lambda self: self._device)
     is_cuda = property(lambda self: True)
     is_cpu = property(lambda self: False)
@@ -108,7 +108,7 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
             torch_private.set_data(self, value)  # raises torch's error
             return
         if type(value) is not VirtualTensor or value.is_inference() is not self.is_inference():
-            # C++ sees two incompatible kinds of tensor: it knows that tensors of one device are compatible.
+            # C++ rejects incompatible kinds of tensors; tensors on one device are compatible.
             Hooks.set_data_across_devices(self, value)
             return
         torch_private.set_data(self, VirtualTensor(value._host, value._device, value._block))
@@ -216,7 +216,7 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
 
     @property
     def __cuda_array_interface__(self) -> Any:
-        # The memory is the host's: a library must not read it as a GPU's.
+        # The memory is on the host: a library must not read it as GPU memory.
         raise AttributeError("a virtual GPU's tensor has no CUDA memory to share")
 
     def __dlpack__(self, *, stream: Any = -1, **options: Any) -> Any:
@@ -229,9 +229,7 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
 def on_device(
     host: torch.Tensor, device: torch.device, block: Allocation | None = None, kind: Any = VirtualTensor
 ) -> VirtualTensor:
-    """Return a virtual tensor with the values of `host`; without a block, memory is allocated for its storage.
-
-    `kind` is its class.
+    """Return a virtual tensor of the class `kind` with the values of `host`; without a block, allocate its memory.
 
     Raise CUDA's out-of-memory error, and `NotImplementedError` for unsupported kinds of tensors.
     """
@@ -242,7 +240,7 @@ def on_device(
     if block is None:
         block = Allocation(active_machine().gpus[device.index].memory, host.untyped_storage().nbytes())
     if torch.is_inference_mode_enabled() and not host.is_inference():
-        # A view of an ordinary tensor is ordinary, also in inference mode.
+        # In inference mode, a view of a normal tensor is still a normal tensor.
         with torch.inference_mode(False):
             wrapper = _wrapper(host, device, kind)
     else:
@@ -265,13 +263,13 @@ def is_virtual(tensor: object) -> bool:
 
 
 def host_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the detached CPU tensor of a virtual one, sharing its memory, or a CPU tensor, detached. Not recorded."""
+    """Return a virtual tensor's CPU tensor, or a CPU tensor itself: detached, on the same memory, not recorded."""
     with torch_private.host_only():
         return (tensor._host if type(tensor) is VirtualTensor else tensor).detach()
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    """Return a key that two live tensors have in common if they share memory."""
+    """Return a key that is equal for two live tensors if they share memory."""
     host = tensor._host if type(tensor) is VirtualTensor else tensor
     return torch_private.storage_id(host if host.layout is torch.strided else parts_of(host)[-1])
 
@@ -292,7 +290,7 @@ def record_copy_to_host(tensor: VirtualTensor, name: str) -> None:
 
 
 def text_of(tensor: VirtualTensor) -> str:
-    """Format as `tensor([1., 2.], device='cuda:0', grad_fn=<MulBackward0>)`, after a line for a parameter."""
+    """Format as `tensor([1., 2.], device='cuda:0', grad_fn=<MulBackward0>)`, with a line above for a parameter."""
     node = tensor.grad_fn
     with torch_private.host_only():
         host = tensor._host.detach()
@@ -331,8 +329,8 @@ Tensor = torch.Tensor
 _real_custom_backward: Any = torch.autograd.function.BackwardCFunction.apply
 
 
-def seen_device(device: torch.device) -> torch.device:
-    """Return Python's name of a device that C++ named: tensors wrapped by torch.func have C++'s name."""
+def device_from_cpp(device: torch.device) -> torch.device:
+    """Return Python's device for a device in C++'s notation, which tensors wrapped by torch.func have."""
     return python_device(device) if device.type == "meta" and device.index is not None else device
 
 
@@ -342,7 +340,7 @@ def check_gradients(roots: Any, gradients: Any) -> None:
     gradients = [gradients] if isinstance(gradients, Tensor) or gradients is None else list(gradients)
     for position, (root, gradient) in enumerate(zip(roots, gradients, strict=False)):
         if isinstance(gradient, Tensor) and isinstance(root, Tensor):
-            expected, got = seen_device(root.device), seen_device(gradient.device)
+            expected, got = device_from_cpp(root.device), device_from_cpp(gradient.device)
             if expected != got:
                 raise cuda_errors.invalid_gradient("", position, expected, got)
 
@@ -353,14 +351,14 @@ def custom_backward(self: Any, *gradients: Any) -> Any:
     results = returned if isinstance(returned, tuple) else (returned,)
     edges = self.next_functions
     if len(results) != len(edges):
-        # Arguments other than tensors have no edge, and None as their gradient.
+        # Arguments other than tensors have no edge, and their gradient is None.
         results = tuple(result for result in results if result is not None)
     pairs = zip(results, edges, strict=True) if len(results) == len(edges) else ()
     for position, (gradient, (node, place)) in enumerate(pairs):
         # The engine itself moves a 0-d gradient.
         if node is None or not isinstance(gradient, Tensor) or gradient.dim() == 0:
             continue
-        expected, got = seen_device(node._input_metadata[place].device), seen_device(gradient.device)
+        expected, got = device_from_cpp(node._input_metadata[place].device), device_from_cpp(gradient.device)
         if expected != got:
             raise cuda_errors.invalid_gradient(self.name(), position, expected, got)
     return returned
@@ -368,11 +366,11 @@ def custom_backward(self: Any, *gradients: Any) -> Any:
 
 def device_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return `tensor.device`, also inside `vmap` and `grad`."""
-    return seen_device(func(*args))
+    return device_from_cpp(func(*args))
 
 
 def is_on_gpu(tensor: Tensor) -> bool:
-    """Return True for a virtual tensor, also inside transforms of torch.func and in a graph that is captured."""
+    """Return True for a virtual tensor, also inside transforms of torch.func and in captured graphs."""
     device = tensor.device
     return device.type == "cuda" or (device.type == "meta" and device.index is not None)
 
@@ -389,5 +387,5 @@ def is_meta_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 def get_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return `tensor.get_device()`, also inside `vmap` and `grad`."""
-    device = seen_device(args[0].device)
+    device = device_from_cpp(args[0].device)
     return device.index if device.type == "cuda" else func(*args, **kwargs)

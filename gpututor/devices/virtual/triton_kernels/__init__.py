@@ -1,4 +1,4 @@
-"""Triton kernels on the virtual GPU: Triton's interpreter computes, and a launch is priced by what it did.
+"""Triton kernels on the virtual GPU: Triton's interpreter computes, and each launch is priced by its work.
 
 Nothing here imports Triton before the program does; see `hook`.
 """

@@ -1,16 +1,17 @@
-"""Memory accesses of one kernel launch: traffic, coalescing, and what a GPU would not report.
+"""Memory accesses of one kernel launch: traffic, coalescing, and mistakes that a GPU does not report.
 
-Each tensor argument gets an address range of its own, far from all others, so that the address alone tells which
-argument a pointer came from, however far it strayed. `Memory.access` checks each load and store before it happens and
-returns the host's addresses.
+Each tensor argument gets its own address range, far from all others. So an address alone identifies the argument, even
+for a pointer that is far out of bounds. `Memory.access` checks each load and store before it happens, and returns the
+host's addresses.
 
-Three mistakes end the launch with `TritonMemoryError`. On a GPU each of them is silent or an illegal memory access:
+Three mistakes end the launch with `TritonMemoryError`. On a GPU each would be silent, or an illegal memory access:
 
 - an access outside of the tensor's own elements;
 - a read of an element that nothing has written since `torch.empty`;
-- a plain store to an element that another program of the launch uses. Accesses under a lock, between a successful
-  `tl.atomic_cas` and the `tl.atomic_xchg` that releases it, are allowed. So are two accesses if the first program did
-  an atomic operation after its access, and the second before: with a counter, the last program can sum all results.
+- a plain store to an element that another program of the launch uses. Two accesses are allowed under a lock: between
+  a successful `tl.atomic_cas` and the `tl.atomic_xchg` that releases it. They are also allowed if the first program did
+  an atomic operation after its access, and the second program before: with a counter, the last program can sum all
+  results.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ Codes = NDArray[np.int64]
 AccessKind = Literal["load", "store", "atomic"]
 
 SECTOR = 32
-"""Bytes that a GPU's caches move at least."""
+"""Smallest transfer of a GPU's caches, in bytes."""
 WARP = 32
 _REGION_BITS = 48
-"""Bits of a region: no address of a process on x86-64 or AArch64 has more."""
+"""Bits of an address within a region: no process on x86-64 or AArch64 uses longer addresses."""
 _MARGIN = 1 << 40
-"""Bytes before a region's tensor: pointers may stray in both directions."""
+"""Bytes before a region's tensor: a pointer may be out of bounds in both directions."""
 _PENDING_LANES = 1 << 18
 """Lanes that are counted together."""
 _BITS = 24
-"""Bits of an access's code for the atomic operations that its program did before. The program is above them."""
+"""Low bits of an access's code: its program's atomic operations so far. The high bits are the program's number."""
 _RACES_WITH: dict[AccessKind, tuple[AccessKind, ...]] = {
     "store": ("store", "load", "atomic"), "load": ("store",), "atomic": ("store",)
 }  # fmt: skip
-"""Accesses of another program that race with one of each kind."""
+"""Kinds of accesses of another program that race with an access, by its kind."""
 
 
 class TritonMemoryError(RuntimeError):
@@ -58,18 +59,18 @@ class TritonMemoryError(RuntimeError):
 
 @dataclass
 class Storage:
-    """The memory that several tensor arguments may share; cells are as large as the smallest element."""
+    """Memory that several tensor arguments may share, in cells of the smallest argument's element size."""
 
     first: int
     """The host's address."""
     size_bytes: int
     cell: int
     unwritten: Mask | None
-    """True for each cell that nothing has written; None if all are written."""
+    """True for each cell that is unwritten; None if all cells are written."""
     users: dict[AccessKind, tuple[Codes, Codes]] = field(default_factory=dict)
     """Codes of the first and the last access of each kind, by cell; -1 for none."""
     seen: NDArray[np.int64] | None = None
-    """Bytes that had moved when a sector was last used, by sector; -1 for never."""
+    """Bytes moved by the launch up to the last use of a sector, by sector; -1 if unused."""
     atomics: NDArray[np.int64] | None = None
     """Number of atomic operations by cell."""
 
@@ -94,14 +95,14 @@ class Region:
 
     @property
     def span(self) -> int:
-        """Elements from the first to the last in memory."""
+        """Number of elements in memory from the tensor's first to its last."""
         if not all(self.shape):
             return 0
         return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
 
     @property
     def is_dense(self) -> bool:
-        """True if each element between the first and the last belongs to the tensor."""
+        """True if every element from the first to the last belongs to the tensor."""
         return self.span <= int(np.prod(self.shape, dtype=np.int64))
 
     def own_elements(self) -> Mask:
@@ -126,7 +127,7 @@ class Traffic:
     sectors: int = 0
     """32-byte sectors that all warps touched."""
     dram_sectors: int = 0
-    """Sectors that came from beyond the L2 cache, or went there."""
+    """Sectors that moved between the L2 cache and memory."""
     distinct_sectors: int = 0
     atomics: int = 0
     accesses: int = 0
@@ -134,7 +135,7 @@ class Traffic:
     least_bytes: int = 0
     """Bytes of the tensors that were used: each input once, each output once."""
     read: set[int] = field(default_factory=set)
-    """Numbers of the regions that were loaded from; likewise `written`."""
+    """Numbers of the regions that were read; `written` has those that were written."""
     written: set[int] = field(default_factory=set)
 
 
@@ -206,12 +207,12 @@ class Memory:
     ) -> Addresses:
         """Split an access whose lanes point into several tensors."""
         numbers = (active >> np.uint64(_REGION_BITS)).astype(np.int64) - 1
-        strange = (numbers < 0) | (numbers >= len(self.regions))
-        if strange.any():
+        unknown = (numbers < 0) | (numbers >= len(self.regions))
+        if unknown.any():
             raise self._error(
                 OUT_OF_BOUNDS,
                 place,
-                f"{_ACTIONS[kind]} goes to address {int(active[strange][0]):#x}, which is in no tensor argument"
+                f"{_ACTIONS[kind]} goes to address {int(active[unknown][0]):#x}, which is in no tensor argument"
                 " of the launch",
             )
         host = addresses.copy()
@@ -284,11 +285,11 @@ class Memory:
         self, kind: str, place: tuple[str, int | None], words: str, program: int | None = None
     ) -> TritonMemoryError:
         line = "" if place[1] is None else f", line {place[1]}"
-        who = self.program_words(self.program if program is None else program)
-        return TritonMemoryError(kind, f"Triton kernel {self.kernel}{line}, {who}: {words}.", place)
+        program_text = self.program_words(self.program if program is None else program)
+        return TritonMemoryError(kind, f"Triton kernel {self.kernel}{line}, {program_text}: {words}.", place)
 
     def count(self) -> None:
-        """Count the accesses since the last call, and look for elements that two programs stored to."""
+        """Count the accesses since the last call, and look for races between programs."""
         pending, self._pending, self._lanes = self._pending, [], 0
         by_region: dict[tuple[int, AccessKind], list[Any]] = {}
         for access in pending:
@@ -317,7 +318,7 @@ class Memory:
         self._find_races(region, storage, kind, accesses)
 
     def _count_misses(self, region: Region, storage: Storage, active: Addresses) -> None:
-        """Count the sectors that the L2 cache does not hold: first uses, and uses after more bytes than its size."""
+        """Count L2 misses: the first use of a sector, and each use after more bytes than the cache holds."""
         base = storage.first - storage.first % SECTOR
         offset = np.uint64((region.host_address - region.address - base) % (1 << 64))
         sectors = ((active + offset) // np.uint64(SECTOR)).astype(np.int64)
@@ -369,7 +370,7 @@ class Memory:
                     )
 
     def _in_order(self, codes: Codes, others: Codes) -> Mask:
-        """Return True for pairs of accesses with an atomic operation after the earlier and one before the later."""
+        """Return True for pairs with an atomic operation after the earlier access, and before the later access."""
         if self._atomics is None:
             return np.zeros(codes.size, dtype=bool)
         # Programs run here in the order of their numbers.
@@ -392,7 +393,7 @@ class Memory:
 
     @property
     def most_atomics_at_one(self) -> int:
-        """Atomic operations on the element that has most of them."""
+        """Atomic operations on the element that gets the most."""
         counts = [region.storage.atomics for region in self.regions]
         return max((int(each.max()) for each in counts if each is not None), default=0)
 
@@ -426,7 +427,7 @@ def _cells(region: Region, active: Addresses, element_bytes: int) -> NDArray[np.
 
 
 def _in_lane_order(lanes: Addresses, addresses: Addresses) -> Addresses:
-    """Return a block's addresses in the order of its lanes: Triton lays them along the axis with nearest neighbors."""
+    """Return a block's addresses in lane order: Triton puts lanes along the axis whose addresses are closest."""
     if lanes.ndim < 2 or lanes.size < 2:
         return lanes.reshape(-1)
     first = addresses.reshape(-1)[0]
@@ -441,7 +442,7 @@ def _in_lane_order(lanes: Addresses, addresses: Addresses) -> Addresses:
 
 
 def _warp_sectors(blocks: list[Addresses]) -> int:
-    """Return the number of sectors that each warp touches, summed over all warps; address 0 is a lane that is off."""
+    """Return the sum over all warps of the sectors that a warp touches. Address 0 marks an inactive lane."""
     padded = []
     for block in blocks:
         rest = -block.size % WARP

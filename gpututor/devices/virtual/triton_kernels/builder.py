@@ -55,15 +55,15 @@ class Counts:
         self.largest_elements = 0
         """Elements of the largest block with values."""
         self.tile_bytes = 0
-        """Bytes of the largest pair of operands of `tl.dot`, which are in shared memory."""
+        """Bytes of the largest pair of operands of `tl.dot`, which use shared memory."""
 
 
 class KernelBuilder(InterpreterBuilder):  # type: ignore[misc]
-    """Triton's builder, over the memory and the counts of the launch that runs."""
+    """Triton's builder, with the memory and the counts of the current launch."""
 
     def __init__(self) -> None:
         super().__init__()
-        # As on a GPU: the interpreter's own default checks every sum of integers for overflow.
+        # As on a GPU; by default the interpreter checks every integer sum for overflow.
         self.options = triton_private.InterpreterOptions(sanitize_overflow=False)
         self.codegen_fns["min_dot_size"] = triton_private.least_dot
         self.memory = Memory("", [], 0)
@@ -71,7 +71,7 @@ class KernelBuilder(InterpreterBuilder):  # type: ignore[misc]
         self.file = ""
         """The kernel's file, whose lines are reported."""
         self.is_trial = False
-        """True if stores are left out, as for `kernel.warmup`."""
+        """True if stores do nothing, as for `kernel.warmup`."""
 
     def place(self) -> tuple[str, int | None]:
         """Return the line of the kernel that runs."""
@@ -228,7 +228,7 @@ def tensor_init(self: Any, handle: Any, type: Any) -> None:
 
 
 def reduce_with(own: Any) -> Any:
-    """Return the interpreter's `tl.reduce`, which counts, and reduces bfloat16 in float32."""
+    """Wrap the interpreter's `tl.reduce`: count operations, and reduce bfloat16 in float32."""
 
     def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **kwargs: Any) -> Any:
         several = isinstance(input, tuple)

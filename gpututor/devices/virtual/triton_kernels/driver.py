@@ -1,4 +1,4 @@
-"""The GPU driver that Triton sees: `triton.runtime.driver.active` of a virtual GPU, and benchmarks by modelled time."""
+"""Triton's driver for a virtual GPU (`triton.runtime.driver.active`), and benchmarks by modelled time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gpututor.devices.virtual.machine import active_machine
 from gpututor.devices.virtual.triton_kernels.triton_private import GPUTarget
 
 _BUSY_NS = 200_000
-"""Nanoseconds of a kernel before each timed call."""
+"""Nanoseconds of the kernel that runs before each timed call."""
 BENCHMARK_CALLS = 3
-"""Timed calls of `triton.testing.do_bench`: modelled times hardly vary."""
+"""Timed calls of `triton.testing.do_bench`; a few suffice, because modelled times hardly vary."""
 
 
 def no_driver() -> RuntimeError:
@@ -104,7 +104,7 @@ def do_bench(
             tensor.grad = None
         began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
-        # The GPU is busy while the host launches, as with Triton's own, which clears the cache here.
+        # Keeps the GPU busy while the host launches `fn`; Triton's function clears the cache here.
         machine = active_machine()
         kernel_of_length(machine, machine.current, "triton.testing.do_bench", _BUSY_NS, WHOLE)
         began.record()

@@ -1,4 +1,4 @@
-"""Triton on the virtual GPU, without importing Triton: the program imports it, and a hook prepares it then."""
+"""A hook that prepares Triton for the virtual GPU when the program imports it. Imports no Triton itself."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ TRITON = PACKAGES["triton"]
 
 @contextmanager
 def triton_kernels() -> Iterator[None]:
-    """Run Triton's kernels on the active machine inside the block, whenever the program imports Triton."""
+    """Run Triton's kernels on the active machine inside the block, even if the program imports Triton later."""
     with ExitStack() as undo:
 
         def prepare() -> None:
             try:
                 _check_version()
-                from gpututor.devices.virtual.triton_kernels import launcher  # imports Triton's parts
+                from gpututor.devices.virtual.triton_kernels import launcher  # imports more of Triton
             except PackageNotSupported as error:
-                # The program may never launch a kernel: PyTorch imports Triton too.
+                # Only a launch raises the error: PyTorch imports Triton too, and may not need it.
                 _refuse(error, undo)
             else:
                 undo.enter_context(launcher.installed())

@@ -43,7 +43,7 @@ from gpututor.trace.events import compute_dtype
 DEADLINE_S = 60.0
 """Processor seconds that the programs of one launch may take."""
 _TURNS = 256
-"""Turns of loops between two checks of the deadline."""
+"""Loop iterations between two checks of the deadline."""
 Grid = tuple[int, int, int]
 _MOST_IN_GRID = (2**31 - 1, 65535, 65535)
 
@@ -63,7 +63,7 @@ class _Deadline:
         self._ends = thread_time() + DEADLINE_S
 
     def turn(self) -> None:
-        """Count a turn of a loop; raise `KernelDoesNotEnd` after the deadline."""
+        """Count a loop iteration; raise `KernelDoesNotEnd` after the deadline."""
         self._turns += 1
         if self._turns % _TURNS == 0:
             self.look()
@@ -165,7 +165,7 @@ def _bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Bound:
         ]
         if not missing:
             raise
-        # triton/runtime/jit.py calls a function of that name.
+        # The name of the function that triton/runtime/jit.py calls.
         quoted = [f"'{name}'" for name in missing]
         words = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' * (len(quoted) > 2)} and {quoted[-1]}"
         plural = "s" * (len(quoted) > 1)
@@ -275,7 +275,7 @@ class _Arguments:
         return triton_private.pointer_tensor(address, dtype)
 
     def _unify_cells(self) -> None:
-        """Give cells of the smallest element to storages with arguments of several dtypes."""
+        """Use the smallest element size for the cells of a storage with arguments of several dtypes."""
         for region in self.regions:
             storage = region.storage
             if storage.unwritten is not None:
@@ -312,7 +312,7 @@ def _interpret(kernel: Any, values: dict[str, Any], memory: Memory, grid: Grid, 
         except (TritonMemoryError, KernelDoesNotEnd):
             raise
         except Exception as error:
-            # With the kernel's line, which is where the learner looks.
+            # The traceback keeps the kernel's line, where the learner has to look.
             raise triton_private.InterpreterError(repr(error)).with_traceback(error.__traceback__) from error
         memory.finish()
     return counts
@@ -385,7 +385,7 @@ def _launch(machine: VirtualMachine, gpu: VirtualGpu, call: _Bound, grid: Grid) 
 
 
 def _again(call: _Bound, arguments: _Arguments, grid: Grid, l2_bytes: int) -> Callable[[], None]:
-    """Return a function that runs the programs again, for a graph's replay. It keeps the values, not the GPU memory."""
+    """Return a function that runs the programs again, for a graph's replay. It holds the values, not the GPU memory."""
     kernel, name, values = call.kernel, call.name, arguments.values
     kept = [replace(region, tensor=region.tensor._host) for region in arguments.regions]
 
@@ -397,17 +397,17 @@ def _again(call: _Bound, arguments: _Arguments, grid: Grid, l2_bytes: int) -> Ca
     return compute
 
 
-_partly: weakref.WeakKeyDictionary[Allocation, tuple[Task, int, Mask]] = weakref.WeakKeyDictionary()
-"""The launch that wrote last, bytes of a cell, and the cells that are still unwritten."""
+_partly_written: weakref.WeakKeyDictionary[Allocation, tuple[Task, int, Mask]] = weakref.WeakKeyDictionary()
+"""The last launch that wrote, the bytes of a cell, and the unwritten cells, by allocation."""
 
 
 def _unwritten_cells(block: Allocation, cell: int) -> Mask | None:
     """Return True for each unwritten cell; None if anything other than a Triton kernel has written."""
     if block.written is None:
         return np.ones(-(-block.size_bytes // cell) + 1, dtype=bool)
-    known = _partly.get(block)
+    known = _partly_written.get(block)
     if known is None or known[0] is not block.written:
-        _partly.pop(block, None)
+        _partly_written.pop(block, None)
         return None
     _, before, cells = known
     if before == cell:
@@ -417,11 +417,11 @@ def _unwritten_cells(block: Allocation, cell: int) -> Mask | None:
 
 
 def _remember_unwritten(block: Allocation, cells: Mask | None, cell: int) -> None:
-    """Keep the cells for later launches; `block` was written by a launch, or not at all."""
+    """Store the cells for later launches. A launch wrote to `block`, or nothing did."""
     if cells is None or block.written is None or not cells.any():
-        _partly.pop(block, None)
+        _partly_written.pop(block, None)
         return
-    _partly[block] = (block.written, cell, cells)
+    _partly_written[block] = (block.written, cell, cells)
 
 
 def _dtype_of(regions: list[Region], memory: Memory) -> str:

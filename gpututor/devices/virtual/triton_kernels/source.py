@@ -1,7 +1,7 @@
 """Kernels as Python functions that can be interpreted.
 
-A kernel's source is compiled again, with its own file and lines: each assigned value becomes a Triton tensor, as in
-Triton's compiler, and each turn of a loop counts, so that the deadline stops a kernel that never ends.
+A kernel's source is compiled again, with its own file name and line numbers. Each assigned value becomes a Triton
+tensor, as in Triton's compiler. Each loop iteration is counted, so the deadline stops a kernel that never ends.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ _PLAIN = (bool, int, float, str, list, dict)
 
 
 def check_globals(fn: FunctionType) -> None:
-    """Raise Triton's error if a kernel uses a plain value of its module: the compiler refuses those."""
+    """Raise the error of Triton's compiler if a kernel uses a plain value of its module."""
     if knobs.compilation.allow_non_constexpr_globals:
         return
     for step in dis.get_instructions(fn):
@@ -122,7 +122,7 @@ def check_globals(fn: FunctionType) -> None:
 
 
 def check_kind(value: Any) -> None:
-    """Raise Triton's error for an argument of a kernel that is no number, tensor, dtype or function."""
+    """Raise Triton's error for a kernel argument that is not a number, tensor, dtype or function."""
     if isinstance(value, str | list | dict) or type(value).__module__ == "numpy":
         raise TypeError(f"failed to specialize argument of type: {type(value).__name__}")  # native_specialize_impl
 
@@ -131,7 +131,7 @@ _block_types: dict[tuple[tuple[int, ...], str], Any] = {}
 
 
 def _block_type(kind: Any, shape: Any) -> Any:
-    """Return the type of blocks of `kind`; each is made once."""
+    """Return the type of a block of `kind`; each type is created once."""
     key = (tuple(shape), kind.name)
     known = _block_types.get(key)
     if known is None:
@@ -166,7 +166,7 @@ def semantic_of(builder: Any) -> Any:
 
 
 class _Language:
-    """The interpreter's replacements in `triton.language`, listed once and then set for each launch."""
+    """The interpreter's replacements in `triton.language`, collected once and set for each launch."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -247,7 +247,7 @@ def replaced(
     semantic: Any,
     stand_in: Any,
 ) -> Iterator[None]:
-    """Launch kernels by `run`, call device functions by `call`, and show the driver `stand_in` inside the block.
+    """Launch kernels by `run`, call device functions by `call`, and use the driver `stand_in` inside the block.
 
     `bench` times a configuration of `triton.autotune`.
     """

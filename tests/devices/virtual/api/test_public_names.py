@@ -144,7 +144,7 @@ def _ones() -> torch.Tensor:
         (lambda: torch.save(_ones().untyped_storage(), io.BytesIO()), "UntypedStorage"),
         (lambda: _ones().untyped_storage()._share_cuda_(), "UntypedStorage._share_cuda_"),
         (lambda: torch.nested.nested_tensor([_ones()]), "torch.nested.nested_tensor"),
-        (lambda: torch.quantize_per_tensor(_ones(), 1.0, 0, torch.qint8), "quantised"),
+        (lambda: torch.quantize_per_tensor(_ones(), 1.0, 0, torch.qint8), "quantized"),
         (lambda: torch.cuda.ExternalStream(1), "ExternalStream. Other libraries have no streams here"),
         (lambda: torch.cuda.cudart(), "cudart. It returns a handle for CUDA's own libraries"),
         (lambda: torch.cuda.tunable.enable(), "enable. No kernels are chosen here"),

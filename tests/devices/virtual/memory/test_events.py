@@ -147,7 +147,7 @@ def test_a_tensor_larger_than_host_memory_raises(monkeypatch: pytest.MonkeyPatch
     said.write_text("MemTotal: 8000000 kB\nMemAvailable: 1000000 kB\n", encoding="ascii")
     monkeypatch.setattr(events, "_MEMINFO", said)
     with virtual_gpu(model="H100"):
-        with pytest.raises(MemoryError, match=r"This machine has 976\.56 MiB of memory left, too little for 8\.00 GiB"):
+        with pytest.raises(MemoryError, match=r"only 976\.56 MiB of memory left, but a tensor needs 8\.00 GiB"):
             torch.zeros(2**31, device="cuda")
         assert torch.cuda.memory_allocated() == 0
         torch.zeros(1000, device="cuda")

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from gpututor.devices.virtual import VirtualMachine, host_tensor, is_virtual, storage_key, virtual_gpu
-from gpututor.devices.virtual.cuda_errors import in_cudas_words
+from gpututor.devices.virtual.cuda_errors import with_cuda_device_names
 from tests.support.virtual_gpus import printed
 
 GPU = torch.device("cuda:0")
@@ -51,7 +51,7 @@ def test_a_factory_makes_the_same_values_on_the_device(
 
 
 def test_cpp_errors_name_cuda(two_gpus: VirtualMachine) -> None:
-    assert in_cudas_words("tensor on meta:1, not 'meta', metadata, Metadata") == (
+    assert with_cuda_device_names("tensor on meta:1, not 'meta', metadata, Metadata") == (
         "tensor on cuda:1, not 'cuda', metadata, Metadata"
     )
     x = torch.ones(2, 3, device="cuda")

@@ -1,4 +1,4 @@
-"""Entry point that Python imports as it starts: a child of a process on a virtual machine enters a machine like it.
+"""Entry point that Python imports as it starts: a child process enters a machine like its parent's.
 
 It shadows the installation's own `sitecustomize`, which is imported afterwards.
 """
