@@ -1,4 +1,4 @@
-"""Python's `time` and `timeit` on the modeled clock.
+"""Python's `time` and `timeit` on the modelled clock.
 
 The file of the calling code decides. Learner code reads and moves the host clock of its thread. Python's own modules
 and installed packages, including torch, get the real functions: they wait for processes, files and sockets. Modules
