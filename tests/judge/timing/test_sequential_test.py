@@ -25,8 +25,8 @@ from gpututor.judge.timing.sequential_test import (
     Timed,
     can_still_decide,
     decide,
-    wealth_of_bets,
     quartiles,
+    wealth_of_bets,
 )
 
 SIGNS = st.lists(st.booleans(), max_size=MOST_PAIRS)
