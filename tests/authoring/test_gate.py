@@ -281,7 +281,7 @@ def test_slow_solutions_examples_and_missing_files_are_reported(subjects: dict[s
     assert raised.startswith(f"{lesson.folder}:72: the example raises RuntimeError: ")
     assert lesson.problems[0].details == ("the text says:", "  cpu cuda:1", "it prints:", "  cpu cuda:0")
     missing = [fault for name, subject in subjects.items() if "99_missing" in name for fault in subject.problems]
-    assert {fault.file.name for fault in missing} >= {"exercise.toml", "task.md", "wrong"}
+    assert {fault.file.name for fault in missing} >= {"exercise.toml", "task.md", "checks.py"}
 
 
 def test_examples_run_on_as_many_gpus_as_the_lesson_says_and_may_not_end_the_program(tmp_path: Path) -> None:

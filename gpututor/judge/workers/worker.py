@@ -158,6 +158,10 @@ def scratch_use(folder: Path) -> tuple[int, int]:
     return held, files
 
 
+STACK_WAIT_S = 3.0
+"""Seconds until a worker must begin to write its stack: on a busy machine, it may have to wait for a processor."""
+STACK_WRITE_S = 0.2
+"""Seconds in which it writes the rest."""
 READY_WITHIN_S = 120.0
 """Seconds for a cold import of torch from a slow disk."""
 
@@ -263,10 +267,13 @@ class Worker:
         submission = re.escape(str(self._scratch.inside / file_name))
         dump = b""
         self._process.dump_stack()
-        give_up = time.monotonic() + 0.2
+        give_up = time.monotonic() + STACK_WAIT_S
         while time.monotonic() < give_up:
             with contextlib.suppress(OSError):
-                dump = (dump + os.read(self._stack_descriptor, 1 << 16))[-1 << 17 :]
+                more = os.read(self._stack_descriptor, 1 << 16)
+                if not dump:
+                    give_up = min(give_up, time.monotonic() + STACK_WRITE_S)
+                dump = (dump + more)[-1 << 17 :]
             match = re.search(rf'"{submission}", line (\d{{1,7}}) in ', dump.decode("utf-8", "replace"))
             if match:
                 return int(match[1])
