@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import importlib
 import io
 import os
@@ -36,6 +37,7 @@ def main() -> int:
     leave_session_keyring()
     socket_fd, stack, scratch, isolation = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
     warm_up()
+    gc.freeze()  # otherwise the first call begins with a collection of all of torch's objects: up to a second
     from gpututor.devices.probe import describe_devices
 
     return begin(socket_fd, stack, scratch, describe_devices(), own_namespace=isolation == "bubblewrap")

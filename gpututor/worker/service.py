@@ -246,7 +246,9 @@ def _answer_to_call(
 
 def forget_compiled() -> None:
     """Drop what `torch.compile` compiled in an earlier call, so that each call's first use compiles."""
-    if "torch._dynamo" in sys.modules:  # imported by the first compilation; takes a second
+    frames = sys.modules.get("torch._dynamo.convert_frame")
+    # Without a compiled frame there is nothing to drop; the reset would import Inductor, which takes seconds.
+    if getattr(frames, "FRAME_COUNTER", frames is not None):
         torch.compiler.reset()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -61,6 +63,17 @@ def test_code_is_compiled_again_after_it_was_forgotten() -> None:
     forget_compiled()
     double(torch.ones(3))
     assert len(compiled) == 2
+
+
+def test_a_call_that_compiles_nothing_does_not_import_inductor() -> None:
+    code = (
+        "import sys, torch._dynamo\n"
+        "from gpututor.devices.virtual import virtual_gpu\n"
+        "from gpututor.worker.service import forget_compiled\n"
+        "with virtual_gpu():\n    forget_compiled()\n"
+        "print('torch._inductor.compile_fx' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 
 CPU = MachineSpec(Scenario("the CPU", 0, (), ""), "cpu", 0)
