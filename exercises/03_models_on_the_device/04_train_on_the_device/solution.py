@@ -10,7 +10,7 @@ def train(
     learning_rate: float,
     device: torch.device,
 ) -> dict:
-    """One step of SGD for each batch; the results are on `device`."""
+    """Train with SGD, a step for each batch; the results are on `device`."""
     model.to(device)
     model.train()
     optimizer = torch.optim.SGD(

@@ -10,7 +10,7 @@ def train(
     learning_rate: float,
     device: torch.device,
 ) -> dict:
-    """One step of SGD for each batch; the results are on `device`."""
+    """Train with SGD, a step for each batch; the results are on `device`."""
     optimizer = torch.optim.SGD(
         model.parameters(), lr=learning_rate, momentum=0.9
     )

@@ -26,7 +26,7 @@ from gpututor.checks import (
 )
 
 PROGRAMS = {"model.pt2": ("/model.json", "serialized_exported_program.json"), "model.ts": ("/code/", "/code.pkl")}
-"""For each file, parts of the program's name in the archive, in different versions of PyTorch: one must be there."""
+"""Parts of the program's name in the archive, by file; versions of PyTorch differ, and one part must be there."""
 PROGRAM_BYTES = 2**20
 """A program in text is some kilobytes."""
 

@@ -78,7 +78,9 @@ class Model(nn.Module):
         self.blocks = nn.Sequential(*[Block() for _ in range(LAYERS)])
         self.norm = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, WORDS)
-        self.register_buffer("positions", positions(LENGTH), persistent=False)
+        self.register_buffer(
+            "positions", positions(LENGTH), persistent=False
+        )
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
         """text: (n, length)."""
