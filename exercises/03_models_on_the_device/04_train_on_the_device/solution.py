@@ -10,7 +10,7 @@ def train(
     learning_rate: float,
     device: torch.device,
 ) -> dict:
-    """Train with SGD, a step for each batch; the results are on `device`."""
+    """Train: a step of SGD for each batch. Results are on `device`."""
     model.to(device)
     model.train()
     optimizer = torch.optim.SGD(
