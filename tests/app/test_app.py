@@ -381,6 +381,19 @@ SCREENS = {
 }
 
 
+@pytest.mark.parametrize("name", mostly_long(list(SCREENS), ["progress"]))
+async def test_a_screen_survives_a_terminal_of_any_width(env: AppEnv, name: str) -> None:
+    async with env.start() as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
+        await pilot.press(SCREENS[name])
+        await until(pilot, lambda: not main_screen(pilot).is_active, f"for {name}")
+        for size in ((8, 21), (5, 5), (7, 7), (10, 20), (1, 1), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause(0.05)
+        assert pilot.app.is_running
+
+
 @pytest.mark.long
 async def test_screens_open_and_close_in_one_moment(env: AppEnv) -> None:
     """Both keys reach the same screen; Textual alone would then close the main screen too."""
