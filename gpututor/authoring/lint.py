@@ -31,6 +31,7 @@ UNWRITTEN = "a skeleton that gpututor new made"
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _INLINE_CODE = re.compile(r"`[^`]*`")
+_DRAWN = re.compile(r"->|<-|→|\+-|##|\|.*\||\d [nµm]?s\b")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:")
 _MENTION = re.compile(r"\b(exercise|lesson)s? (\d+(?:\.\d+)?)\b", re.IGNORECASE)
 
@@ -86,6 +87,17 @@ def headings(text: str) -> tuple[str, ...]:
     return tuple(line.text[3:].strip() for line in lines_of(text) if not line.is_code and line.text.startswith("## "))
 
 
+def has_drawing(text: str) -> bool:
+    """Return True if a block of text, not of Python, has arrows, frames or bars, or times of a trace."""
+    is_python = False
+    for line in lines_of(text):
+        is_python = line.text == "```python" or (is_python and line.text != "```")
+        is_block = line.text.startswith("    ") or line.is_code
+        if is_block and not is_python and _DRAWN.search(line.text):
+            return True
+    return False
+
+
 def examples(text: str) -> int:
     """Return the number of Python blocks."""
     return text.count("```python\n")
@@ -138,6 +150,11 @@ def lesson_problems(lesson: Lesson, course: Course) -> Iterator[Problem]:
         if heading not in headings(text):
             advice = "Every lesson has one; other lessons show what belongs there."
             yield Problem(file, f"there is no heading `## {heading}`", advice)
+    if "?" not in text.partition("\n## ")[0]:
+        yield Problem(file, "there is no question before the first `## …`", "Open with the question that it answers.")
+    if not has_drawing(text):
+        advice = "Draw what there is to see, or show lines of a trace: in a block of text, not of Python."
+        yield Problem(file, "there is neither a diagram nor a trace", advice)
     if (number := examples(text)) < LEAST_EXAMPLES:
         advice = "Write them as ```python blocks; they are run one after the other."
         yield Problem(file, f"expected {LEAST_EXAMPLES} examples or more, found {number}", advice)

@@ -97,6 +97,17 @@ def test_a_mistake_is_reported_with_file_and_line(course: Path, change: Change, 
     [
         (Change("lesson.md", "", 700 * "more\n"), "lesson.md", "words"),
         (Change("lesson.md", "## Read on", "## More"), "lesson.md", "`## Read on`"),
+        (Change("lesson.md", "in the end?", "in the end."), "lesson.md", "question"),
+        (
+            Change(
+                "lesson.md",
+                "    host      | launch | launch |    wait     |\n    device             |  kernel 1  | kernel 2 |\n"
+                "              +--------+--------+----+---------+--> time\n",
+                "",
+            ),
+            "lesson.md",
+            "diagram",
+        ),
         (Change("lesson.md", "```python\ntry:", "```\ntry:"), "lesson.md", "found 2"),
         (Change("lesson.md", "## Remember", f"{WIDE}\n\n## Remember"), "lesson.md:92", "81 columns"),
     ],
@@ -139,6 +150,10 @@ def test_texts_have_code_widths_links_mentions_and_anchors() -> None:
     text = "Exercise 2.1 and lesson 4.\nTorch 2.9, lessons 3 and so on.\n"
     assert list(lint.mentions(text)) == [(1, "exercise", "2.1"), (1, "lesson", "4"), (2, "lesson", "3")]
     assert lint.anchors("# Big `Title`\n## See it, now!\ntext\n") == {"big-title", "see-it-now"}
+    assert not lint.has_drawing("a -> b\n\n    a  b\n\n| a | b |\n```python\nx | y | z  # -> 2 ms\n```\n")
+    assert lint.has_drawing("    a -> b\n")
+    assert lint.has_drawing("```python\n```\n```\n|a|\n```\n")
+    assert lint.has_drawing("    kernels  12  4.5 µs\n")
     assert lint.headings("# No\n## The trap\n```\n## code\n```\n") == ("The trap",)
 
 

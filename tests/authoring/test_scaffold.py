@@ -91,7 +91,7 @@ def test_verify_prints_problems_and_ends_with_1(tmp_path: Path, capsys: pytest.C
     assert main(["verify", str(folder), "--workers", "1", "--no-mutants"]) == 1
     out = capsys.readouterr().out
     assert "✗ 1.1 one: " in out
-    assert f"  {folder}/wrong/signs_lost.py:1: it passes\n    → Add a check that sees the mistake" in out
+    assert f"  {folder}/wrong/signs_lost.py:1: it passes\n    → Add a check that detects the mistake" in out
     assert out.splitlines()[-1].endswith("; 1 problem")
 
 

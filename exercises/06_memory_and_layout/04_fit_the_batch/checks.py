@@ -31,7 +31,7 @@ def most_tries(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
     return 0, int(2 * log2(drawn["most"]) + 3)
 
 
-TOO_WIDE = ("BaseException", "Exception", "RuntimeError")
+TOO_WIDE = ("BaseException", "Exception", "RuntimeError", "ValueError")
 
 
 def swallowing(run: Run) -> Finding | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.checks import Check, Finding, Run, parity, placement, structure, syncs
+from gpututor.checks import Check, Finding, Run, launches, parity, placement, structure, syncs
 from gpututor.trace.formatting import size
 
 MIB = 1 << 20
@@ -91,6 +91,12 @@ checks = [
         why="The host knows lengths, positions and the snapshot, so it can run ahead of the GPU. empty_cache() waits, "
         "too, and then PyTorch must ask the driver again.",
         advice="Sort by len(text), leave the features on the device, and let the cache serve the next text.",
+    ),
+    launches(
+        by_name={"aten::amax": lambda drawn, machine: len(drawn["texts"])},
+        name="once",
+        why="embed() is most of the work. A call whose features nobody uses costs as much as any other.",
+        advice="Keep the features of every call, and find an order in which no call is extra.",
     ),
     Check(
         "reserved",
