@@ -23,6 +23,7 @@ from gpututor.course.workspace import check_not_missing, find_workspace
 from gpututor.errors import ProgressError, TutorError
 from gpututor.hardware.inventory import Inventory, device_line, load_inventory
 from gpututor.hardware.nvidia_driver import has_nvidia_gpu, installed_driver
+from gpututor.hardware.packages import TORCH
 from gpututor.hardware.torch_build import find_misfit, installed_build
 from gpututor.processes import python_module
 from gpututor.progress.database import spool_folder, spooled
@@ -80,7 +81,7 @@ def _packages() -> Iterator[Diagnosis]:
         return
     for line in sorted(needed):
         name = re.split(r"[^\w-]", line, maxsplit=1)[0]
-        advice = f"`{sys.executable} -m pip install '{line}'`"
+        advice = _pip(line)
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -90,8 +91,16 @@ def _packages() -> Iterator[Diagnosis]:
         too_old = any(installed < version_numbers(least) for least in re.findall(r">=([\d.]+)", line))
         if too_old or any(installed >= version_numbers(limit) for limit in re.findall(r"<([\d.]+)", line)):
             yield Diagnosis(WRONG, name, f"{version}, but gpututor needs {line}", advice)
+        elif name == "torch" and not TORCH.works_in(version):
+            words = f"{version}, but gpututor's virtual GPU was tested with {TORCH.versions}"
+            yield Diagnosis(NOTE, name, words, _pip(f"torch=={TORCH.newest}.*"))
         else:
             yield Diagnosis(OK, name, version)
+
+
+def _pip(requirement: str) -> str:
+    """Return advice for pip, with the Python of gpututor's own environment."""
+    return f"In gpututor's environment: `{sys.executable} -m pip install '{requirement}'`"
 
 
 def _devices(inventory: Inventory) -> Iterator[Diagnosis]:

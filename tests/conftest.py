@@ -61,7 +61,7 @@ def home(homes: Iterator[Path]) -> Generator[Path, None, None]:
     folder.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUTUTOR_HOME", str(folder))
-        for name in ("VISUAL", "EDITOR", "TMUX", "TERM_PROGRAM"):
+        for name in ("VISUAL", "EDITOR", "TMUX", "ZELLIJ", "TERM_PROGRAM"):
             patch.delenv(name, raising=False)  # no test opens the editor of the person who runs it
         yield folder
 

@@ -26,6 +26,7 @@ from gpututor.hardware.inventory import (
     load_inventory,
     torch_version,
 )
+from gpututor.hardware.packages import TORCH_REQUIREMENT
 from gpututor.hardware.scenario import ACCELERATORS
 
 _LOST_SECRET = (
@@ -114,7 +115,8 @@ def plan_grading(
     _check_not_empty(class_, course)
     torch = torch_version()
     if not torch:
-        raise NotGradableHere("PyTorch is not installed.", f"`{sys.executable} -m pip install torch` installs it.")
+        advice = f"`{sys.executable} -m pip install '{TORCH_REQUIREMENT}'` installs it."
+        raise NotGradableHere("PyTorch is not installed.", advice)
     may_use_real_devices = options.device.partition(":")[0] in ("auto", *ACCELERATORS)
     accelerators = inventory().accelerators if may_use_real_devices else ()
     secret = class_secret(folder.secret_file)

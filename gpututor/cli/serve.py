@@ -45,7 +45,8 @@ def main(arguments: argparse.Namespace) -> int:
         from aiohttp import web
     except ImportError:
         raise UsageError(
-            "`gpututor serve` needs packages that are not installed.", "Run `pip install 'gpututor[browser]'`."
+            "`gpututor serve` needs packages that are not installed.",
+            "Run `pip install 'gpututor[browser]'` in gpututor's environment.",
         ) from None
     listening = _listening_socket(arguments.port)
     port = listening.getsockname()[1]

@@ -276,5 +276,6 @@ class Watcher:
                 print("This was the last exercise of the course.")
             else:
                 print(fitting(f"Next, with n and Enter: {following.label} {escape_control_chars(following.title)}."))
+            print(fitting(f"`gpututor diff {self._exercise.label}` compares your file with the solution."))
         path = escape_control_chars(str(self._file.path))
         print(fitting(f"Watching {path}: saving it grades it again.\n{KEYS}"), flush=True)

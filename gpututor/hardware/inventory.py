@@ -16,6 +16,7 @@ from typing import Any
 from gpututor import paths
 from gpututor.errors import NotGradableHere, UsageError
 from gpututor.files import write_atomically
+from gpututor.hardware.packages import TORCH_REQUIREMENT
 from gpututor.hardware.scenario import ACCELERATORS, KINDS
 from gpututor.processes import kill_tree, python_module
 from gpututor.text import escape_control_chars
@@ -69,7 +70,7 @@ def load_inventory(refresh: bool = False) -> Inventory:
     """
     installed = torch_version()
     if not installed:
-        advice = f"Install it with `{sys.executable} -m pip install torch`."
+        advice = f"Install it with `{sys.executable} -m pip install '{TORCH_REQUIREMENT}'`."
         return Inventory("", (), _now(), f"PyTorch is not installed for {sys.executable}. {advice}")
     cached = None if refresh else _cached(_circumstances(installed))
     if cached is not None:

@@ -1,17 +1,16 @@
-"""Optional packages: extras of gpututor that some exercises need, with the versions that work."""
+"""Versions of PyTorch, and of optional packages: extras of gpututor that some exercises need."""
 
 from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
-from importlib import metadata
 
 from gpututor.errors import NotGradableHere, TutorError
 
 
 @dataclass(frozen=True)
 class Package:
-    """An optional package. A version is compared by its first two numbers."""
+    """A package with a range of versions. A version is compared by its first two numbers."""
 
     title: str
     oldest: str
@@ -31,6 +30,10 @@ class PackageNotSupported(TutorError):
     """An optional package has a version outside the range, or lacks something that gpututor is built on."""
 
 
+TORCH = Package("PyTorch", "2.9", "2.13")
+"""The tested versions; docs/virtual-gpu.md has the results."""
+TORCH_REQUIREMENT = "torch>=2.9,<2.15"
+"""The versions that pip may install, as in pyproject.toml: 2.15.0 returns wrong results."""
 PACKAGES = {"triton": Package("Triton", "3.6", "3.7")}
 
 
@@ -42,9 +45,11 @@ def install_command(name: str) -> str:
 def require_package(name: str) -> None:
     """Raise `NotGradableHere` if the package `name` is missing or has an unsupported version."""
     package = PACKAGES[name]
-    advice = f"Run `{install_command(name)}`, then grade again."
+    advice = f"Run `{install_command(name)}` in gpututor's environment, then grade again."
     if importlib.util.find_spec(name) is None:
         raise NotGradableHere(f"This exercise needs {package.title}, which is not installed.", advice)
+    from importlib import metadata  # 16 ms
+
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpututor.text import escape_control_chars
+from gpututor.text import escape_control_chars, truncate
 from gpututor.trace.arrays import NOWHERE, Place
 from gpututor.trace.events import DTYPES, Kind
 from gpututor.trace.formatting import UNITS, bandwidth, duration, operations, share, size, speed
@@ -156,9 +157,19 @@ def _lines(summary: Summary) -> Iterator[str]:
             cells += [amount, duration(time) if summary.timed else ""] if count else ["", ""]
         ops = f"{line.host_count:,} ops" if line.host_count else ""
         rows.append((*cells, duration(line.host_time) if line.host_time else ops))
-    yield from table(rows, indent=2, widest_first=24)
+    header, *rows_of_lines = table(rows, indent=2, widest_first=24)
+    yield header
+    for line, row in zip(shown, rows_of_lines, strict=True):
+        yield row
+        if source := _source(line.place):
+            yield f"    {truncate(source, WIDTH - 4)}"
     if len(summary.lines) > MOST_LINES:
         yield f"  and {len(summary.lines) - MOST_LINES:,} more"
+
+
+def _source(place: Place) -> str:
+    """Return the text of the line; empty if its file cannot be read."""
+    return _safe(linecache.getline(place.file, place.line or 0).strip())
 
 
 def _ranges(summary: Summary) -> Iterator[str]:

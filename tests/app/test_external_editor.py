@@ -108,16 +108,27 @@ def test_tmux_shows_the_editor_next_to_the_app_or_in_a_window(columns: int, plac
 
 
 @pytest.mark.parametrize(
+    ("columns", "place", "where"), [(140, Place.SPLIT, ["--direction", "right"]), (80, Place.FLOATING, ["--floating"])]
+)
+def test_zellij_shows_the_editor_next_to_the_app_or_over_it(columns: int, place: Place, where: list[str]) -> None:
+    chosen = command({"EDITOR": "vim", "ZELLIJ": "0"}, columns=columns)
+    assert chosen.place is place
+    options = ["--close-on-exit", "--cwd", "/home/ada/my files", "--"]
+    assert list(chosen.words) == ["/bin/zellij", "run", *where, *options, *IN_THE_TERMINAL["vim"]]
+
+
+@pytest.mark.parametrize(
     ("environment", "others"),
     [
         ({"EDITOR": "vim", "TMUX": ""}, {}),
+        ({"EDITOR": "vim", "ZELLIJ": "0"}, {"missing": ("zellij",)}),
         ({"EDITOR": "vim", "TMUX": "/tmp/tmux-1/default,1,0"}, {"missing": ("tmux",)}),
         ({"EDITOR": "nano", "TERM_PROGRAM": "vscode"}, {"setting": "vim"}),
         ({"EDITOR": "vim", "TERM_PROGRAM": "vscode"}, {"missing": _IN_VS_CODE}),
     ],
-    ids=["not in tmux", "no tmux", "chosen in the settings", "VS Code without its command"],
+    ids=["not in tmux", "no Zellij", "no tmux", "chosen in the settings", "VS Code without its command"],
 )
-def test_neither_tmux_nor_vs_code_takes_an_editor_that_is_not_theirs(
+def test_no_multiplexer_nor_vs_code_takes_an_editor_that_is_not_theirs(
     environment: dict[str, str], others: dict[str, Any]
 ) -> None:
     chosen = command(environment, **others)
@@ -179,7 +190,7 @@ def words_of(program: Path) -> list[str]:
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of programs that comes first on the path, and no editor chosen."""
-    for name in ("VISUAL", "EDITOR", "TMUX", "TMUX_PANE", "TERM_PROGRAM"):
+    for name in ("VISUAL", "EDITOR", "TMUX", "TMUX_PANE", "ZELLIJ", "TERM_PROGRAM"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "programs"
     folder.mkdir()

@@ -15,7 +15,7 @@ from gpututor.app.screens.search import SearchScreen
 from gpututor.course.loader import load_course
 from gpututor.course.model import Lesson
 from gpututor.paths import builtin_course
-from tests.support.apps import AppEnv, main_screen, until, until_shown
+from tests.support.apps import AppEnv, burst, main_screen, until, until_shown
 from tests.support.screens import TRIED_SIZES, screen_lines, screen_text
 
 LESSON = "# Lesson 2\n\n" + "Some words.\n\n" * 60 + "## Pinned memory\n\nA page-locked\nbuffer is quick to `copy`.\n\n"
@@ -111,6 +111,19 @@ async def test_a_slash_searches_as_one_types_and_enter_opens_the_place(
     assert screen.exercise.label == "1.1", "reading a lesson leaves the exercise open"
     await pilot.press("backspace")
     assert screen.panes.current == "task"
+
+
+async def test_a_burst_of_letters_and_deletions_keeps_its_order(pilot: Pilot[None]) -> None:
+    keys = (*"abc", "backspace", *"de", "backspace", "f")
+    for openers, is_open in ((("slash",), SearchScreen), (("1", "slash"), MainScreen)):
+        await pilot.press(*openers)
+        await until(pilot, lambda: isinstance(pilot.app.focused, Input), "for the input")
+        assert isinstance(pilot.app.screen, is_open)
+        field = pilot.app.focused
+        assert isinstance(field, Input)
+        burst(pilot.app, *keys)
+        await until(pilot, lambda field=field: field.value == "abdf", "for the letters")  # type: ignore[misc]
+        await pilot.press("escape")
 
 
 async def test_a_task_that_was_found_is_opened_with_its_exercise(

@@ -18,7 +18,10 @@ from gpututor.errors import UsageError
 from gpututor.hardware.gpus import gpu_names
 from tests.support.command_line import Call
 
-INSTALLED = [shell for shell in SCRIPTS if shutil.which(shell)]
+SHELLS = [
+    pytest.param(shell, marks=pytest.mark.skipif(shutil.which(shell) is None, reason=f"{shell} is not installed"))
+    for shell in SCRIPTS
+]
 COMPLETE = {
     "bash": 'COMP_WORDS=(gpututor "$@"); COMP_CWORD=$#; _gpututor gpututor; printf "%s\\n" "${COMPREPLY[@]}"',
     # What zsh has only at a prompt is replaced: the words that it would show are printed.
@@ -43,7 +46,7 @@ def complete(shell: str, folder: Path, *words: str) -> list[str]:
     return [line.partition(separator)[0] for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("shell", INSTALLED)
+@pytest.mark.parametrize("shell", SHELLS)
 def test_a_shell_completes_verbs_exercises_and_models(shell: str, tmp_path: Path) -> None:
     syntax = {"fish": "--no-execute"}.get(shell, "-n")
     script = tmp_path / "script"

@@ -21,6 +21,8 @@ import pytest
 from tests.support.timeouts import wait_for
 
 ADDRESS = re.compile(r"(http://127\.0\.0\.1:(\d+))/([\w-]{32})/")
+BINARY = 2
+"""Opcode of WebSocket frames with bytes."""
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -36,6 +38,10 @@ def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[re.Matc
     yield printed
     server.send_signal(signal.SIGINT)
     assert server.wait(30) == 0
+
+
+def without_sequences(text: str) -> str:
+    return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text)
 
 
 async def status(url: str, **headers: str) -> int:
@@ -81,7 +87,7 @@ def test_the_app_answers_keys_and_ends_with_its_tab(address: re.Match[str], tmp_
     async def seen(tab: aiohttp.ClientWebSocketResponse, words: str) -> None:
         """Wait until the app draws the words, which it may do in several parts."""
         text = ""
-        while words not in re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text):
+        while words not in without_sequences(text):
             text += (await tab.receive_bytes(timeout=60)).decode(errors="replace")
 
     asyncio.run(learn())
@@ -106,13 +112,21 @@ class Page:
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket, self._number = socket, 0
+        self._received = b""
 
     async def send(self, method: str, **params: Any) -> Any:
         self._number += 1
         await self._socket.send_json({"id": self._number, "method": method, "params": params})
         while (answer := json.loads((await self._socket.receive(timeout=60)).data)).get("id") != self._number:
-            pass
+            if answer.get("method") == "Network.webSocketFrameReceived":
+                frame = answer["params"]["response"]
+                self._received += base64.b64decode(frame["payloadData"]) if frame["opcode"] == BINARY else b""
         return answer["result"]
+
+    @property
+    def received(self) -> str:
+        """Text that the app sent to the page, which draws it on a canvas."""
+        return without_sequences(self._received.decode(errors="replace"))
 
     async def value(self, expression: str) -> Any:
         return (await self.send("Runtime.evaluate", expression=expression))["result"].get("value")
@@ -144,6 +158,7 @@ async def browser(folder: Path) -> AsyncIterator[Page]:
 def test_a_browser_shows_the_app_and_sends_its_keys(address: re.Match[str], tmp_path: Path) -> None:
     async def learn() -> tuple[bytes, bytes]:
         async with browser(tmp_path / "browser") as page:
+            await page.send("Network.enable")
             await page.send("Page.navigate", url=address[0])
             while "-first-byte" not in str(await page.value("document.body.className")):
                 await asyncio.sleep(0.2)
@@ -155,6 +170,9 @@ def test_a_browser_shows_the_app_and_sends_its_keys(address: re.Match[str], tmp_
             while not list((tmp_path / "home").rglob("01_find_the_gpu.py")):
                 await page.send("Input.dispatchKeyEvent", type="keyDown", **enter)
                 await asyncio.sleep(1)
+            while "describe_gpus" not in page.received:
+                await page.value("0")  # reads what arrived meanwhile
+                await asyncio.sleep(0.2)
             return welcome, await page.picture()
 
     welcome, task = asyncio.run(asyncio.wait_for(learn(), 120))

@@ -92,6 +92,7 @@ def test_each_save_is_graded_and_recorded(session: Session) -> None:
     wait_for(lambda: attempts() == ["failed", "passed"], what="the attempts")
     assert all(request.recording_folder for request in session.client.requests), "as `grade` records it"
     session.until_printed("Next, with n and Enter: 1.2 Twice 2.")
+    session.until_printed("`gpututor diff 1.1` compares your file with the solution.")
     assert [request.submission for request in session.client.requests][1:] == [RIGHT]
 
 

@@ -75,11 +75,11 @@ def test_pages_have_blocks_whose_adjacent_lines_are_printed_together() -> None:
     assert as_printed(["on"], whole=False).search(printed)
     for page in PAGES:
         assert {"python", "console"} <= {kind for kind, _ in blocks(page)}
-    from gpututor.devices.virtual import options
     from gpututor.hardware.gpus import gpu_names
+    from gpututor.hardware.packages import TORCH
 
     text = PAGES[1].read_text(encoding="utf-8")
-    assert f"Tested with torch {options.OLDEST} to {options.NEWEST}." in text
+    assert f"Tested with torch {TORCH.versions}." in text
     assert f"{', '.join(gpu_names())}." in text.replace("\n", " ")
 
 

@@ -139,7 +139,7 @@ def test_a_missing_pytorch_has_advice_to_install_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(inventory, "torch_version", lambda: "")
     failed = load_inventory()
     assert (failed.torch, failed.devices) == ("", ())
-    assert "pip install torch" in failed.error
+    assert "pip install 'torch>=" in failed.error
 
 
 def test_the_real_probe_lists_the_cpu() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import torch
 
 from gpututor import doctor
-from gpututor.doctor import NOTE, OK, Diagnosis
+from gpututor.doctor import NOTE, OK, WRONG, Diagnosis
 from gpututor.hardware.inventory import Device, Inventory
+from gpututor.hardware.packages import TORCH, TORCH_REQUIREMENT
 from gpututor.hardware.torch_build import TorchBuild, build_in, installed_build
 from tests.support.nvidia_drivers import OLD, SimulatedDriver, install_driver, install_gpu_on_bus
 
@@ -123,3 +125,24 @@ def test_the_installed_build_is_the_one_that_torch_reports() -> None:
     platforms = {"CUDA": torch.version.cuda, "ROCm": torch.version.hip, "XPU": torch.version.xpu}
     assert [name for name, version in platforms.items() if version] == [build.platform][: bool(build.version)]
     assert build.platform != "CUDA" or build.version == torch.version.cuda
+
+
+@pytest.mark.parametrize(
+    ("version", "state", "command"),
+    [
+        (f"{TORCH.oldest}.1", OK, ""),
+        (f"{TORCH.newest}.0+cpu", OK, ""),
+        ("2.14.1+cu130", NOTE, f"pip install 'torch=={TORCH.newest}.*'"),
+        ("2.15.0", WRONG, f"pip install '{TORCH_REQUIREMENT}'"),
+        ("2.8.0", WRONG, f"pip install '{TORCH_REQUIREMENT}'"),
+    ],
+)
+def test_an_untested_torch_is_a_note_and_a_rejected_torch_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, version: str, state: str, command: str
+) -> None:
+    monkeypatch.setattr(metadata, "requires", lambda name: [TORCH_REQUIREMENT])
+    monkeypatch.setattr(metadata, "version", lambda name: version)
+    (diagnosis,) = doctor._packages()
+    assert (diagnosis.state, diagnosis.about) == (state, "torch")
+    assert version in diagnosis.words
+    assert command in diagnosis.advice

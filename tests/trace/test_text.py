@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -46,6 +47,19 @@ def test_control_characters_of_names_are_escaped() -> None:
     text = describe(summary(trace))
     assert not {"\x1b", "\x07"} & set(text)
     assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_each_line_that_costs_has_its_text_below(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(f"first()\n\n\tstep('\x1b[2J')  # {'x' * 200}\nlast()\n")
+    trace = Trace()
+    for line in (1, 3, 9):
+        trace.add(Kind.KERNEL, "aten::mm", "cuda:0", launched=0, start=0, end=10 - line, file=str(path), line=line)
+    lines = describe(summary(trace)).splitlines()
+    below = lines[lines.index("Lines that cost most") + 2 :]
+    places = [line.split()[0] for line in below]
+    assert places == ["train.py:1", "first()", "train.py:3", "step('\\x1b[2J')", "train.py:9"]
+    assert (below[3][:12], len(below[3]), below[3][-2:]) == ("    step('\\x", WIDTH, "x…")
 
 
 def test_gpus_are_compared_in_a_table() -> None:

@@ -171,9 +171,11 @@ class Place(Enum):
     TERMINAL = auto()
     """In this terminal, which the app gives away until the editor ends."""
     SPLIT = auto()
-    """In a pane of tmux next to the app."""
+    """In a pane of tmux or Zellij next to the app."""
     TMUX_WINDOW = auto()
     """In a window of tmux, if there is no space next to the app."""
+    FLOATING = auto()
+    """In a pane of Zellij over the app, if there is no space next to it."""
     OUTSIDE = auto()
     """In a window of the desktop, or in the editor that contains this terminal."""
 
@@ -193,13 +195,14 @@ class EditorCommand:
 OPENED = {
     Place.SPLIT: "{} is open next to the app. Save there, and the change appears here.",
     Place.TMUX_WINDOW: "{0} has a tmux window of its own: leave {0} to come back here.",
+    Place.FLOATING: "{0} is open over the app: leave {0} to come back here.",
     Place.OUTSIDE: "Open in {}. Save there, and the change appears here.",
 }
 """Reports for editors that leave the terminal to the app."""
 
 THE_SETTINGS = "the settings"
 SPLIT_COLUMNS = 100
-"""Columns of a terminal that is split for the editor; a narrower one gets a tmux window."""
+"""Columns of a terminal that is split for the editor; a narrower one gets a tmux window, or a floating pane."""
 
 _WITH_WINDOWS = ("gvim", "mvim", "nvim-qt", "gedit", "gnome-text-editor", "xed", "pluma")
 _PLUS_LINE = (
@@ -264,6 +267,10 @@ def editor_command(
         # tmux shows the window's name below the editor all the time.
         split, window = ("split-window", "-h"), ("new-window", "-a", "-n", f"leave {name} to return")
         command = (tmux, *(split if place is Place.SPLIT else window), "-c", str(file.parent), *command)
+    elif place is Place.TERMINAL and environment.get("ZELLIJ") and (zellij := which("zellij")):
+        place = Place.SPLIT if columns >= SPLIT_COLUMNS else Place.FLOATING
+        where = ("--direction", "right") if place is Place.SPLIT else ("--floating",)
+        command = (zellij, "run", *where, "--close-on-exit", "--cwd", str(file.parent), "--", *command)
     return EditorCommand(command, place, name, origin)
 
 

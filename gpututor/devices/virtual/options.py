@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpututor.errors import TutorError
+from gpututor.hardware.packages import TORCH
 
 MAX_GPUS = 8
 DEFAULT_MODEL = "T4"
@@ -54,10 +55,6 @@ def check_arguments(count: object, model: object, memory_bytes: object) -> None:
         raise ValueError(f"memory_bytes is the memory of each GPU in bytes: a positive int, not {memory_bytes}")
 
 
-OLDEST, NEWEST = "2.9", "2.13"
-"""The range of tested versions of torch; docs/virtual-gpu.md has the results."""
-
-
 class UntestedTorch(UserWarning):
     """Warning: this torch is older or newer than the tested versions."""
 
@@ -68,8 +65,8 @@ class TorchNotSupported(TutorError):
 
 def warn_if_untested(version: str) -> None:
     """Warn `UntestedTorch` for a version, such as `2.14.1+cpu`, outside the tested range."""
-    if not _numbers(OLDEST) <= _numbers(version) <= _numbers(NEWEST):
-        words = f"gpututor's virtual GPU was tested with torch {OLDEST} to {NEWEST}, but this is torch {version}."
+    if not TORCH.works_in(version):
+        words = f"gpututor's virtual GPU was tested with torch {TORCH.versions}, but this is torch {version}."
         warnings.warn(f"{words} Its behavior may differ from CUDA's.", UntestedTorch, stacklevel=4)
 
 
@@ -96,10 +93,5 @@ def _lacking(name: str) -> TorchNotSupported:
 
     return TorchNotSupported(
         f"torch {torch.__version__} has no {name}, which the virtual GPU needs.",
-        f"It was tested with torch {OLDEST} to {NEWEST}: install one of these versions.",
+        f"It was tested with torch {TORCH.versions}: install one of these versions.",
     )
-
-
-def _numbers(version: str) -> tuple[int, int]:
-    major, minor = version.split(".")[:2]
-    return int(major), int("".join(digit for digit in minor if digit.isdigit()) or 0)

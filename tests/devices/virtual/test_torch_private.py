@@ -11,19 +11,20 @@ import torch
 
 from gpututor.devices.virtual import options, torch_private, virtual_gpu
 from gpututor.devices.virtual.patches.patch import Patch
+from gpututor.hardware.packages import TORCH, TORCH_REQUIREMENT
 from tests.support import ROOT
 
 
 @pytest.mark.parametrize("version", ["2.8.0", "1.13.1+cu117", "2.99.0", "3.0.0a0+git123", "2.100"])
 def test_an_untested_torch_warns_on_entering(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "__version__", version)
-    words = f"tested with torch {options.OLDEST} to {options.NEWEST}, but this is torch {version}"
+    words = f"tested with torch {TORCH.versions}, but this is torch {version}"
     with pytest.warns(options.UntestedTorch, match=words.replace("+", r"\+")) as caught, virtual_gpu(1):
         pass
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("version", [options.OLDEST, options.NEWEST + ".1+cu130", "2.10.0a0"])
+@pytest.mark.parametrize("version", [TORCH.oldest, TORCH.newest + ".1+cu130", "2.10.0a0"])
 def test_tested_versions_give_no_warning(version: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -57,11 +58,17 @@ def test_a_missing_module_is_named_and_other_errors_are_unchanged() -> None:
         import no_such_module  # type: ignore[import-not-found]  # noqa: F401
 
 
-def test_pyproject_and_code_declare_the_same_torch_range() -> None:
+def test_pyproject_code_and_docs_declare_the_same_torch_range() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert f"torch>={options.OLDEST}" in project["project"]["dependencies"]
-    assert torch_private.CHECKED_ON[0].startswith(options.OLDEST + ".")
-    assert torch_private.CHECKED_ON[-1].startswith(options.NEWEST + ".")
+    assert TORCH_REQUIREMENT in project["project"]["dependencies"]
+    lower, upper = TORCH_REQUIREMENT.removeprefix("torch>=").split(",<")
+    assert lower == TORCH.oldest
+    assert not TORCH.works_in(upper)
+    for page in ("README.md", "docs/classroom/github.md"):
+        assert f"pip install '{TORCH_REQUIREMENT}' --index-url" in (ROOT / page).read_text(encoding="utf-8")
+    assert f"a torch older than {upper}:" in (ROOT / "docs/virtual-gpu.md").read_text(encoding="utf-8")
+    assert torch_private.CHECKED_ON[0].startswith(TORCH.oldest + ".")
+    assert torch_private.CHECKED_ON[-1].startswith(TORCH.newest + ".")
 
 
 def test_a_replacement_keeps_the_wrapped_attribute() -> None:
