@@ -50,7 +50,7 @@ BROKEN_WITHOUT_GPU = tuple(replace(verdict, scenario="no GPU") for verdict in (L
     [
         (report(Outcome.PASSED, said("loads", of=0), said("parity")), "✓ Passed", ["2"]),
         (report(Outcome.PASSED, said("parity")), "✓ Passed", []),
-        (report(Outcome.REJECTED), "✗ Refused", []),
+        (report(Outcome.REJECTED), "✗ Rejected", []),
         (
             report(Outcome.FAILED, said("loads", of=0), said("parity", Status.FAILED), NOT_RUN),
             "✗ Failed",
