@@ -212,7 +212,7 @@ def _print_end(report: Report, timeline: str, annotations: Sequence[str] = ()) -
                 print(f"\n{title} ({escape_control_chars(run.scenario)}):")
                 print(textwrap.indent(escape_control_chars(text).rstrip(), "  | ", lambda _: True))
         if run.output_dropped_bytes:
-            print(f"  … {count(run.output_dropped_bytes, 'byte')} more were not kept")
+            print(f"  … {count(run.output_dropped_bytes, 'byte')} more were not stored")
     environment = report.environment
     print(fitting(f"\n{outcome_line(report)}"))
     for text in remarks(report):

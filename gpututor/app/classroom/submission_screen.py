@@ -42,7 +42,7 @@ _HELP = (
     " points at.",
     "d shows what the devices did. A class is graded without recordings, so the first time the submission is"
     " graded again with the same seed, device and isolation. The journal does not change, and the recording is"
-    " kept.",
+    " saved.",
     "R grades it again in the same way, and compares the results. The new report replaces the old one in the"
     " journal only if you confirm it; the old one moves to replaced/.",
 )
