@@ -114,7 +114,7 @@ class Options:
     layout: str
     """Requested layout; empty if it was detected."""
     exercise: str
-    """Exercise of all files; empty if file names tell."""
+    """Exercise of all files; empty if file names say it."""
     exercises: tuple[ExerciseOptions, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
