@@ -194,10 +194,10 @@ def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
     details += [("why", verdict.why), ("try", verdict.advice)]
     for label, text in (*(details if verdict.status.is_finding else ()), ("figures", verdict.measured)):
         if text:
-            print(_labelled(label, text))
+            print(_labeled(label, text))
 
 
-def _labelled(label: str, text: str) -> str:
+def _labeled(label: str, text: str) -> str:
     first, rest = f"      {label:<10}", " " * 16
     width = max(24, (columns(most=116) or 116) - len(rest))
     paragraphs = escape_control_chars(text).splitlines() or [""]

@@ -1,4 +1,4 @@
-"""Help for learners who are stuck: hints, the solution, a new start; what was learnt, and what to repeat."""
+"""Help for learners who are stuck: hints, the solution, a new start; what was learned, and what to repeat."""
 
 from __future__ import annotations
 
