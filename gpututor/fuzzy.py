@@ -19,7 +19,7 @@ It may have a wrong letter or two letters swapped.
 _LETTER = r"[^\W_]"
 _START = rf"(?<!{_LETTER})"
 _SKIP = rf"(?:{_LETTER}{{0,2}}?|{_LETTER}*[\W_]+(?:{_LETTER}+[\W_]+){{0,2}}?)"
-"""Text that is skipped between two letters of a misspelled word: up to two letters, or the word's rest and two words."""
+"""Text skipped between two letters of a misspelled word: up to two letters, or the word's rest and two words."""
 
 Item = TypeVar("Item")
 
