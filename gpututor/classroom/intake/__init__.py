@@ -99,8 +99,8 @@ def summary(class_: Class, course: Course) -> list[str]:
     graded = {submission.student for submission in class_.submissions if not submission.refusal}
     idle = [student.called for student in class_.students if student.id not in graded]
     lines += _listed(f"{count(len(idle), 'student')} without a gradable file:", idle)
-    refused = [f"{each.source}: {each.refusal}" for each in class_.submissions if each.refusal]
-    lines += _listed(f"{count(len(refused), 'file')} rejected:", refused)
+    rejected = [f"{each.source}: {each.refusal}" for each in class_.submissions if each.refusal]
+    lines += _listed(f"{count(len(rejected), 'file')} rejected:", rejected)
     unmatched = [f"{file.source}: {file.why}" for file in class_.unmatched]
     lines += _listed(f"{count(len(unmatched), 'file that is', 'files that are')} not graded:", unmatched)
     if class_.ignored:
@@ -118,7 +118,7 @@ def missing_students(class_: Class, before: Class) -> list[str]:
 
 def _by_exercise(class_: Class, course: Course) -> list[str]:
     files = Counter(submission.exercise for submission in class_.submissions)
-    refused = Counter(submission.exercise for submission in class_.submissions if submission.refusal)
+    rejected = Counter(submission.exercise for submission in class_.submissions if submission.refusal)
     students = Counter(exercise for _, exercise in {(each.student, each.exercise) for each in class_.submissions})
     rows = [exercise for exercise in course.exercises if exercise.key in files]
     width = max((len(exercise.slug) for exercise in rows), default=0)
@@ -126,7 +126,7 @@ def _by_exercise(class_: Class, course: Course) -> list[str]:
     for exercise in rows:
         key = exercise.key
         more = f", {count(files[key], 'file')}" if files[key] != students[key] else ""
-        less = f", {refused[key]} rejected" if refused[key] else ""
+        less = f", {rejected[key]} rejected" if rejected[key] else ""
         lines.append(f"  {exercise.label:>5} {exercise.slug:{width}}  {count(students[key], 'student')}{more}{less}")
     return lines
 
