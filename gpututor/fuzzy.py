@@ -9,7 +9,7 @@ from typing import TypeVar
 
 _EARLIER_TEXT, _WHOLE_TEXT, _TEXT_START, _SIDE_BY_SIDE, _WHOLE_WORD, _WORD_START = 20, 6, 4, 10, 4, 2
 _LONGEST = 24
-"""Letters of the longest word that may be misspelt."""
+"""Letters of the longest word that may be misspelled."""
 _TYPO_LEAST, _SHORT_LEAST = 5, 3
 """Least letters of a word that may have a wrong letter, an extra letter, or two letters swapped.
 
@@ -19,7 +19,7 @@ It may have a wrong letter or two letters swapped.
 _LETTER = r"[^\W_]"
 _START = rf"(?<!{_LETTER})"
 _SKIP = rf"(?:{_LETTER}{{0,2}}?|{_LETTER}*[\W_]+(?:{_LETTER}+[\W_]+){{0,2}}?)"
-"""Text that is skipped between two letters of a misspelt word: up to two letters, or the word's rest and two words."""
+"""Text skipped between two letters of a misspelled word: up to two letters, or the word's rest and two words."""
 
 Item = TypeVar("Item")
 
@@ -50,7 +50,7 @@ def ranked(
 def score(query: str, *texts: str, inexact: bool = False) -> float | None:
     """Rate how well texts fit the words of `query`, in any order and case; None if a word is in none of them.
 
-    Higher is better, and earlier texts count more. `inexact`: words may be misspelt or shortened.
+    Higher is better, and earlier texts count more. `inexact`: words may be misspelled or shortened.
     """
     lowered = [text.casefold() for text in texts]
     words = query.casefold().split()
@@ -78,13 +78,13 @@ def _points(word: str, text: str, inexact: bool) -> float | None:
                 return points + (_WHOLE_WORD if is_whole else _WORD_START)
             at = text.find(word, at + 1)
         return points
-    if not inexact or (fit := _misspelt(word).search(text)) is None:
+    if not inexact or (fit := _misspelled(word).search(text)) is None:
         return None
     return -len(_spans(fit))  # the fewer pieces, the better
 
 
 @lru_cache(maxsize=64)
-def _misspelt(word: str) -> re.Pattern[str]:
+def _misspelled(word: str) -> re.Pattern[str]:
     """Return the pattern of a word with letters left out, as in `bufer` and `trmod`, or with one other mistake."""
     if not 1 < len(word) <= _LONGEST or not any(map(str.isalpha, word)):
         return re.compile(r"(?!)")  # fits nothing: numbers are meant as they are
@@ -110,7 +110,7 @@ def marks(query: str, text: str) -> tuple[tuple[int, int], ...]:
     spans = set[tuple[int, int]]()
     for word in query.casefold().split():
         exact = [fit.span() for fit in re.finditer(re.escape(word), lowered)]
-        fit = None if exact else _misspelt(word).search(lowered)
+        fit = None if exact else _misspelled(word).search(lowered)
         spans.update(exact or (_spans(fit) if fit is not None else ()))
     return tuple(sorted(spans))
 

@@ -161,7 +161,7 @@ def test_create_never_replaces_a_file(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @contextlib.contextmanager
 def meanwhile(patch: pytest.MonkeyPatch, owner: object, name: str, act: Callable[[], object]) -> Iterator[None]:
-    """Somebody else acts in the moment before a function of the system is called for the first time."""
+    """Another program acts in the moment before a function of the system is called for the first time."""
     real, waiting = getattr(owner, name), [act]
 
     def wrapped(*arguments: object) -> object:

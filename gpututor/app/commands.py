@@ -58,7 +58,7 @@ COMMANDS = (
         ("external_editor.open_file", "shift+f4", "o", "Own editor", "", "Open your file in your own editor."),
         ("learning.show_hints", "f7 ctrl+g", "h 6", "Hint", "", "Show the hints; again for the next one."),
         ("learning.show_solution", "f8", "s", "Solution", "diff", "Compare your file with the solution."),
-        ("learning.reset", "shift+f10", "x", "Reset", "starter", "Start over from the starter; a backup is kept."),
+        ("learning.reset", "shift+f10", "x", "Reset", "starter", "Start over from the starter; a backup is saved."),
     ),
     *group(EDITING,
         ("panes.editor.action_toggle_comment", "ctrl+underscore f11", "", "Comment", "uncomment",
@@ -144,7 +144,7 @@ SCREENS: dict[str, tuple[Command, ...]] = {
     ),
     "progress": (
         row("open", "", "Open", "Open the exercise, or the lesson.", bar="Enter: opens"),
-        row("again", "x", "Again", "Start the exercise over; your file is kept in .backups."),
+        row("again", "x", "Again", "Start the exercise over; your file is saved in .backups."),
         row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
         row("ends", "g:end('first') G:end('last')", "Ends", "To the top and to the end."),
         row("pages", "1:page(1) 2:page(2) tab:turn(1) shift+tab:turn(-1)", "Page",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MODULES = {
     "textual._ansi_sequences": "The sequences that an Esc may begin.",
-    "textual._xterm_parser": "The base of the parser that tells Esc from Alt. Asked for in Textualize/textual#4816.",
+    "textual._xterm_parser": "The base of the parser that separates Esc and Alt. Asked for in Textualize/textual#4816.",
 }
 """Private modules, and the reason for each."""
 OVERRIDDEN = {

@@ -31,7 +31,7 @@ def planned_device(
 
 
 def reason_against(exercise: Exercise, inventory: Inventory | None, device: str) -> str:
-    """Explain why `exercise` cannot be graded on `device`, as far as the inventory tells; return "" if it can."""
+    """Explain why `exercise` cannot be graded on `device`, as far as the inventory says; return "" if it can."""
     kind, _, number = device.partition(":")
     if kind == "auto":
         return ""

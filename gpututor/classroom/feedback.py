@@ -220,12 +220,12 @@ def _notes(given: Mark, attempt: Attempt | None, rules: Rules, is_hiding: bool) 
     status = given.computed.status if given.computed is not None else given.status
     if status is MarkStatus.REFUSED:
         reason = attempt.report.reason if attempt.report is not None else ""
-        yield f"It was refused: {attempt.handed_in.refusal or reason or 'it cannot be graded.'}"
+        yield f"It was rejected: {attempt.submission.refusal or reason or 'it cannot be graded.'}"
     elif status is MarkStatus.NOT_GRADED or attempt.report is None:
         yield "It is not graded yet."
     elif given.status is MarkStatus.OPEN:
         yield NO_MARK_YET
-    if attempt.handed_in.source.casefold().endswith(ENDING):
+    if attempt.submission.source.casefold().endswith(ENDING):
         yield "The program is from your notebook, without magics and shell lines (% and !)."
     if attempt.report is not None and (own := own_gpu(attempt.report)):
         yield f"The exercise is made for a {own}, and was graded on another GPU model."
@@ -367,10 +367,10 @@ def _exercise(
     yield f"**{text(view.outcome)}** · {text(view.points)}"
     counted = mark.counted
     if counted is not None:
-        yield f"{say('Handed in')}: {code(counted.handed_in.source)}{text(_when(counted.handed_in, rules, say))}"
+        yield f"{say('Submitted')}: {code(counted.submission.source)}{text(_when(counted.submission, rules, say))}"
     if view.notes:
         yield text(" ".join(view.notes))
-    sha256 = counted.handed_in.sha256 if counted is not None else ""
+    sha256 = counted.submission.sha256 if counted is not None else ""
     for check in view.checks:
         if check.findings:
             yield from _check(check, sha256, lines, say)
@@ -383,12 +383,12 @@ def _exercise(
             yield _hint(hint, place, say)
 
 
-def _when(handed_in: Submission, rules: Rules, say: Catalog) -> str:
+def _when(submission: Submission, rules: Rules, say: Catalog) -> str:
     """Return the times of submission and of the due date, in the time zone of the due date in the rules."""
-    at, due = submitted_at(handed_in), rules.due_for(handed_in.exercise, handed_in.student)
+    at, due = submitted_at(submission), rules.due_for(submission.exercise, submission.student)
     if at is None:
         return ""
-    zone = (rules.of(handed_in.exercise).due or rules.due or due or at).tzinfo
+    zone = (rules.of(submission.exercise).due or rules.due or due or at).tzinfo
     words = f", {at.astimezone(zone).isoformat(' ', 'seconds')}"
     return words + (f"; {say('due')} {due.astimezone(zone).isoformat(' ', 'seconds')}" if due else "")
 

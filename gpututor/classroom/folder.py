@@ -26,6 +26,8 @@ _PLAIN = re.compile(r"(?![0-9a-f]{12}\Z)[A-Za-z0-9_][A-Za-z0-9_.@ +-]{0,79}(?<![
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_@+-]+")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 """Names that Windows refuses for files."""
+_SUBMISSIONS_KEY = "handed_in"
+"""Key of `Class.submissions` in `class.json`."""
 
 Built = TypeVar("Built")
 
@@ -99,7 +101,9 @@ class ClassFolder:
             return None
 
     def write_class(self, class_: Class) -> None:
-        write_json(self.class_file, asdict(class_))
+        data = asdict(class_)
+        data[_SUBMISSIONS_KEY] = data.pop("submissions")
+        write_json(self.class_file, data)
 
     def read_class(self) -> Class:
         """Raise `UsageError` if there is no class, or it cannot be read."""
@@ -116,6 +120,8 @@ class ClassFolder:
 
 def _class_of(data: Any) -> Class:
     """Read a class. Students of old versions have no `upload`."""
+    if isinstance(data, dict) and _SUBMISSIONS_KEY in data:
+        data["submissions"] = data.pop(_SUBMISSIONS_KEY)
     students = data.get("students") if isinstance(data, dict) else None
     for student in students if isinstance(students, list) else ():
         if isinstance(student, dict):

@@ -96,7 +96,7 @@ def _with_dates(rules: Rules, due: datetime | None) -> Rules:
 
 
 def _as_export(submission: Path, folder: Path, metadata: SubmissionMetadata) -> None:
-    """Copy the submission to `folder` in the layout of an export of a class. Links stay links, which intake refuses."""
+    """Copy the submission to `folder` in the layout of an export of a class. Links stay links, which intake rejects."""
     try:
         shutil.copytree(submission, folder / "submission_1", symlinks=True)
     except (OSError, shutil.Error) as error:
@@ -124,11 +124,11 @@ def _grade(
         except UsageError as error:
             notify(str(error))
             return [_expected(course.exercises)]
-        if not class_.handed_in:
+        if not class_.submissions:
             reasons = [f"{file.source.partition('/')[2]}: {file.why}" for file in class_.unmatched]
             return [*reasons, _expected(course.exercises)]
-        if all(each.refusal for each in class_.handed_in):
-            return [f"{each.source.partition('/')[2]}: {each.refusal}" for each in class_.handed_in]
+        if all(each.refusal for each in class_.submissions):
+            return [f"{each.source.partition('/')[2]}: {each.refusal}" for each in class_.submissions]
         if why := _write_roster(class_, course, source / ROSTER, folder, metadata):
             notify(why)
             return [why]
@@ -147,7 +147,7 @@ def _write_roster(
 
     Return a sentence for the student if there is no such row.
     """
-    submitted = {each.exercise for each in class_.handed_in}
+    submitted = {each.exercise for each in class_.submissions}
     varying = [each.label for each in course.exercises if each.variants and each.key in submitted]
     if not varying:
         return ""
@@ -182,7 +182,7 @@ def _expected(exercises: tuple[Exercise, ...]) -> str:
 def _results(folder: ClassFolder, rules: Rules, course: Course, notes: Sequence[str]) -> dict[str, Any]:
     gradebook = make_gradebook(folder, rules, course.folder)
     marks = gradebook.students[0]
-    # A refused file is the student's to repair; all else without a mark is for the instructor.
+    # A rejected file is the student's to repair; all else without a mark is for the instructor.
     undecided = [mark for mark in marks.marks if mark.status in (MarkStatus.OPEN, MarkStatus.NOT_GRADED)]
     if undecided:
         reasons = "\n".join(f"{mark.exercise}: {mark.reason}" for mark in undecided)

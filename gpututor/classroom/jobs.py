@@ -114,7 +114,7 @@ class Options:
     layout: str
     """Requested layout; empty if it was detected."""
     exercise: str
-    """Exercise of all files; empty if file names tell."""
+    """Exercise of all files; empty if file names say it."""
     exercises: tuple[ExerciseOptions, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
@@ -174,7 +174,7 @@ def resolve_options(
     Raises `NotGradableHere` and `UsageError`.
     """
     counts = {kind: sum(device.kind == kind for device in accelerators) for kind in ACCELERATORS}
-    keys = {submission.exercise for submission in class_.handed_in if not submission.refusal}
+    keys = {submission.exercise for submission in class_.submissions if not submission.refusal}
     resolved: list[ExerciseOptions] = []
     for exercise in (exercise for exercise in course.exercises if exercise.key in keys):
         try:
@@ -193,7 +193,7 @@ def resolve_options(
 
 def _versions(exercise: Exercise, class_: Class, variants: Variants) -> Iterator[StudentVersion]:
     digests: dict[Path, str] = {}
-    for submission in {each.student: each for each in class_.handed_in if each.exercise == exercise.key}.values():
+    for submission in {each.student: each for each in class_.submissions if each.exercise == exercise.key}.values():
         folder = variants.exercise_for(submission).folder
         if folder not in digests:
             digests[folder] = exercise_digest(folder)
@@ -248,7 +248,7 @@ def jobs_of(class_: Class, course: Course, folder: ClassFolder, options: Options
     """Return all gradings of a class; students with the same text share one."""
     variants = Variants(class_, course, folder)
     jobs: dict[GradingKey, Job] = {}
-    for submission in class_.handed_in:
+    for submission in class_.submissions:
         key = options.key_of(submission)
         if key is None or key in jobs:
             continue

@@ -157,7 +157,7 @@ def plan_grading(
 
 
 def _check_not_empty(class_: Class, course: Course) -> None:
-    if class_.handed_in:
+    if class_.submissions:
         return
     title = f"No submitted file belongs to an exercise of the course {course.id!r}."
     if packed_for := sorted({file.packed_for for file in class_.unmatched if file.packed_for}):
@@ -180,7 +180,7 @@ def _count_anew(
     """Count the missing gradings that are in the journal with the options of the last run."""
     if last is None:
         return 0
-    before = {last.key_of(submission) for submission in class_.handed_in if now.key_of(submission) in missing}
+    before = {last.key_of(submission) for submission in class_.submissions if now.key_of(submission) in missing}
     return sum(key is not None and has_entry(folder.journal, key) for key in before)
 
 

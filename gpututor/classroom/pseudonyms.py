@@ -111,12 +111,12 @@ class Pseudonyms:
     def class_(self, class_: Class) -> Class:
         """Return the class without names. The names of files become those of students and exercises."""
         students = tuple(Student(self.of(student.id)) for student in class_.students)
-        handed_in = tuple(self._submission(submission) for submission in class_.handed_in)
+        submissions = tuple(self._submission(submission) for submission in class_.submissions)
         renamed: dict[str, dict[str, str]] = defaultdict(dict)
-        for old, new in zip(class_.handed_in, handed_in, strict=True):
+        for old, new in zip(class_.submissions, submissions, strict=True):
             renamed[old.student][old.source] = new.source
         unmatched = tuple(self._unmatched(file, place, renamed) for place, file in enumerate(class_.unmatched, 1))
-        return replace(class_, students=students, handed_in=handed_in, unmatched=unmatched)
+        return replace(class_, students=students, submissions=submissions, unmatched=unmatched)
 
     def _submission(self, submission: Submission) -> Submission:
         student = self.of(submission.student)

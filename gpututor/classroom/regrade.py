@@ -61,7 +61,7 @@ def regrade_jobs(
     if changed := [name for name, (before, now) in values.items() if before != now]:
         advice = "Grade the class again with `gpututor classroom grade` and --resume."
         raise UsageError(f"Changed since the grading: {', '.join(changed)}.", advice)
-    return jobs_of(replace(class_, handed_in=tuple(submissions)), course, folder, options, secret)
+    return jobs_of(replace(class_, submissions=tuple(submissions)), course, folder, options, secret)
 
 
 def regrade_request(job: Job, recording: Path | None) -> GradeRequest:

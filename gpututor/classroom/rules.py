@@ -208,7 +208,7 @@ def rules_for(folder: ClassFolder, path: Path | None = None) -> Rules:
     class_ = folder.read_class()
     course = course_of(class_)
     keys = [exercise.key for exercise in course.exercises] if course is not None else []
-    return read_rules(path or folder.rules_file, [*keys, *(each.exercise for each in class_.handed_in)])
+    return read_rules(path or folder.rules_file, [*keys, *(each.exercise for each in class_.submissions)])
 
 
 def course_of(class_: Class) -> Course | None:

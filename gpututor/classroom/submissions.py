@@ -48,7 +48,7 @@ class Submission:
     """Number from 1 among this student's attempts at this exercise, in the order of time."""
     late: bool = False
     refusal: str = ""
-    """Sentence with the reason why it cannot be graded; else empty. A refused file still counts as submitted."""
+    """Sentence with the reason why it cannot be graded; else empty. A rejected file still counts as submitted."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Class:
     layout: str
     """Layout, from `gpututor.classroom.intake.LAYOUTS`."""
     students: tuple[Student, ...]
-    handed_in: tuple[Submission, ...]
+    submissions: tuple[Submission, ...]
     unmatched: tuple[Unmatched, ...]
     ignored: int = 0
     """Number of files and folders that tools leave behind, such as `.DS_Store`."""

@@ -194,10 +194,10 @@ def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
     details += [("why", verdict.why), ("try", verdict.advice)]
     for label, text in (*(details if verdict.status.is_finding else ()), ("figures", verdict.measured)):
         if text:
-            print(_labelled(label, text))
+            print(_labeled(label, text))
 
 
-def _labelled(label: str, text: str) -> str:
+def _labeled(label: str, text: str) -> str:
     first, rest = f"      {label:<10}", " " * 16
     width = max(24, (columns(most=116) or 116) - len(rest))
     paragraphs = escape_control_chars(text).splitlines() or [""]
@@ -212,7 +212,7 @@ def _print_end(report: Report, timeline: str, annotations: Sequence[str] = ()) -
                 print(f"\n{title} ({escape_control_chars(run.scenario)}):")
                 print(textwrap.indent(escape_control_chars(text).rstrip(), "  | ", lambda _: True))
         if run.output_dropped_bytes:
-            print(f"  … {count(run.output_dropped_bytes, 'byte')} more were not kept")
+            print(f"  … {count(run.output_dropped_bytes, 'byte')} more were not stored")
     environment = report.environment
     print(fitting(f"\n{outcome_line(report)}"))
     for text in remarks(report):

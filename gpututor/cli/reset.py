@@ -1,4 +1,4 @@
-"""Start an exercise over: its starter replaces your file. A dated backup is kept."""
+"""Start an exercise over: its starter replaces your file. A dated backup is saved."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def main(arguments: argparse.Namespace) -> int:
     workspace = chosen_workspace(arguments, course)
     path = workspace.path_of(exercise)
     if not path.exists():
-        print(f"made {escape_control_chars(str(workspace.ensure(exercise)))}; there was no file to keep")
+        print(f"made {escape_control_chars(str(workspace.ensure(exercise)))}; there was no file to back up")
         return 0
-    question = f"Put the starter in {escape_control_chars(str(path))}? A backup is kept. [y/N] "
+    question = f"Put the starter in {escape_control_chars(str(path))}? A backup is saved. [y/N] "
     if not arguments.yes and not _confirm(question):
         print("Nothing was changed.", file=sys.stderr)
         return 1
     backup = workspace.reset(exercise)
     print(f"{escape_control_chars(str(path))} is the starter again")
-    print(f"your text is kept in {escape_control_chars(str(backup))}")
+    print(f"your text is saved in {escape_control_chars(str(backup))}")
     return 0
 
 

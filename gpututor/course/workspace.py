@@ -77,7 +77,7 @@ class Workspace:
         except WorkspaceError as error:
             again = "`gpututor init` recreates missing files."
             if path.is_file():
-                again = f"`gpututor reset {exercise.slug}` restores the starter, and keeps a backup."
+                again = f"`gpututor reset {exercise.slug}` restores the starter, and saves a backup."
             raise WorkspaceError(error.title, f"{error.advice} {again}") from error
 
     @property

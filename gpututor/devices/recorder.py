@@ -11,12 +11,12 @@ Conventions, the same for the virtual GPU and for real devices (`gpututor.device
   accordingly. Empty transfers are not recorded.
 - A **collective** (`c10d::allreduce_`, also `c10d::send`) is work that a device shares with devices of other processes,
   with the bytes that it sends; recorded when it starts. Each process has a trace of its own.
-- The host **synchronises** once with each blocking device-to-host copy (`.cpu()`, `.tolist()`, `.item()`, `print`),
+- The host **synchronizes** once with each blocking device-to-host copy (`.cpu()`, `.tolist()`, `.item()`, `print`),
   with operators whose result depends on values (`nonzero`, masks, `unique`, `torch.equal`), and in
   `torch.cuda.synchronize()`. `.item()`, `bool()`, `int()`, `float()` are one transfer of the element's bytes and one
-  synchronise. `print` is one transfer of the tensor's bytes and one synchronise. Operators that wait for a count are
-  one synchronise and no transfer. A host-to-device copy of pageable memory blocks too, but only for its own length,
-  and is not counted as a wait.
+  sync. `print` is one transfer of the tensor's bytes and one sync. Operators that wait for a count are one sync and no
+  transfer. A host-to-device copy of pageable memory blocks too, but only for its own length, and is not counted as a
+  wait.
 - **Memory** is an event for each tensor's memory that is allocated, freed or refused, with the bytes that are allocated
   on the device after it.
 - A **hazard** is two streams that use the same memory without an order between them, if at least one writes:
@@ -208,7 +208,7 @@ class Recorder:
             line=line,
         )
 
-    def synchronise(
+    def synchronize(
         self,
         name: str,
         device: str,

@@ -26,7 +26,7 @@ OUTCOME_TITLES = {
     Outcome.INCONCLUSIVE: "○ Inconclusive",
     Outcome.NEEDS_REVIEW: "○ Needs review",
     Outcome.NOT_GRADABLE_HERE: "○ Not gradable here",
-    Outcome.REJECTED: "✗ Refused",
+    Outcome.REJECTED: "✗ Rejected",
     Outcome.INTERNAL_ERROR: "! The grader failed",
 }
 

@@ -17,7 +17,7 @@ PCI_DEVICES = Path("/sys/bus/pci/devices")
 _SUCCESS = 0
 _INSUFFICIENT_SIZE = 7
 _UNKNOWN = (1 << 64) - 1
-"""`usedGpuMemory` if the driver cannot tell, as on Windows."""
+"""`usedGpuMemory` if the driver does not know it, as on Windows."""
 
 
 class _ProcessInfo(ctypes.Structure):

@@ -150,7 +150,7 @@ def _too_much_output(observation: Observation, limit_kib: int) -> Verdict:
         Status.FAILED,
         observation.run.machine.scenario.name,
         expected=f"at most {limit_kib} KiB of text",
-        got=f"{total / 1024:,.0f} KiB; only the first {limit_kib} were kept",
+        got=f"{total / 1024:,.0f} KiB; only the first {limit_kib} were stored",
         why="Too much output hides what matters, and each print of a device tensor waits for the device.",
         advice="Remove the print from the loop.",
     )

@@ -116,7 +116,7 @@ class RealMeter:
 
     def synchronize(self) -> int:
         for index in self._indices():
-            self._backend.synchronise(index)
+            self._backend.synchronize(index)
         return self._clock_ns()
 
     def result_returned(self, result: object) -> None:

@@ -321,7 +321,7 @@ async def test_with_pseudonyms_no_name_is_shown_and_changes_go_to_the_student(fo
 
 
 def test_what_would_be_another_grading_is_not_done(folder: ClassFolder, course: Path) -> None:
-    submission = folder.read_class().handed_in[0]
+    submission = folder.read_class().submissions[0]
     assert regrade_job(folder, submission).key == key_at(folder, 0)
     given = course / "01_lesson_1" / "01_twice_1_1" / "given.py"
     text = given.read_text()
@@ -353,7 +353,7 @@ async def test_files_may_come_and_go_beside_it(folder: ClassFolder) -> None:
         assert "bo " in screen_text(pilot.app), "what was read before stays"
         path.write_text(content)
         [ada] = {
-            entry.sha256 for entry in folder.read_class().handed_in if entry.student == "bo" and entry.exercise == ONE
+            entry.sha256 for entry in folder.read_class().submissions if entry.student == "bo" and entry.exercise == ONE
         }
         key_at(folder, 3).file_in(folder.journal).unlink()
         folder.submission(ada).unlink()

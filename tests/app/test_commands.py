@@ -144,7 +144,7 @@ def test_each_command_has_a_title_a_sentence_and_a_handler(name: str) -> None:
     for command in commands:
         assert command.title, command
         assert command.help.endswith("."), command
-        assert command.bound or command.keys or command.bar or command.shown, "nobody would know of it"
+        assert command.bound or command.keys or command.bar or command.shown, "no user would know of it"
         for _, action in command.bound if name != "main" else ():
             namespace, _, method = action.partition("(")[0].rpartition(".")
             assert any(callable(getattr(owner, f"action_{method}", None)) for owner in owners[namespace]), action

@@ -42,12 +42,12 @@ def test_commenting_twice_brings_the_code_back(lines: list[str]) -> None:
 
 
 @given(LINES)
-def test_colours_stay_within_their_lines(lines: list[str]) -> None:
+def test_colors_stay_within_their_lines(lines: list[str]) -> None:
     lines = lines or [""]
     spans = python_spans(lines)
     assert len(spans) == len(lines)
-    for line, coloured in zip(lines, spans, strict=True):
-        assert all(0 <= start < end <= len(line) for start, end, _ in coloured)
+    for line, colored in zip(lines, spans, strict=True):
+        assert all(0 <= start < end <= len(line) for start, end, _ in colored)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ async def test_letters_are_text_in_the_editor_and_commands_outside(pilot: Pilot[
     assert screen.exercise.label == "1.2"
 
 
-async def test_python_is_coloured_and_the_whole_text_a_key_away(pilot: Pilot[None], env: AppEnv) -> None:
+async def test_python_is_colored_and_the_whole_text_a_key_away(pilot: Pilot[None], env: AppEnv) -> None:
     editor = main_screen(pilot).panes.editor
     keyword = editor.get_component_rich_style("code--keyword", partial=True).color
     line = editor.get_line(0)

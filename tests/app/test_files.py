@@ -75,7 +75,7 @@ async def test_in_a_conflict_either_text_is_taken_and_the_other_backed_up(
     await start_conflict(env, pilot)
     assert env.file().read_text() == "theirs = 1\n", "nothing is written before the answer"
     await pilot.press(answer)
-    await until_shown(pilot, "Kept: .backups/")
+    await until_shown(pilot, "Backup: .backups/")
     assert main_screen(pilot).editor_text[:6] == env.file().read_text()[:6] == chosen
     assert [text[:6] for text in backups(env)] == [backup]
 
@@ -103,7 +103,7 @@ async def test_in_a_conflict_escape_decides_nothing_and_the_next_save_asks_again
     for _ in range(3):
         screen.check_disk()
         await pilot.pause()
-    assert not is_asking(pilot), "typing goes on"
+    assert not is_asking(pilot), "typing continues"
     assert screen.editor_text.startswith("m=123def")
     assert env.file().read_text() == "theirs = 1\n"
     assert backups(env) == []
@@ -266,7 +266,7 @@ async def test_a_file_that_becomes_unreadable_is_reported_once(
             screen.files._first_edit_at = 0.0
             screen.check_disk()
             await pilot.pause()
-        assert not is_asking(pilot), "typing goes on"
+        assert not is_asking(pilot), "typing continues"
         assert "not saved: ^s shows why" in screen_text(pilot.app)
         await pilot.press("ctrl+s")
         await until_shown(pilot, words)

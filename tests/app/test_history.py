@@ -125,7 +125,7 @@ async def test_an_attempt_of_an_older_gpututor_says_that_it_has_no_text(env: App
     attempts(env, None, WRONG)
     async with env.start() as pilot:
         screen = await open_history(pilot)
-        await until_shown(pilot, "The text of attempt 1 was not kept.")
+        await until_shown(pilot, "The text of attempt 1 was not saved.")
         await pilot.press("j")
         await until_shown(pilot, "An older gpututor did not save its text.")
         await pilot.press("b")

@@ -171,7 +171,7 @@ async def test_a_file_that_did_not_run_explains_missing_costs_and_traces(env: Ap
         await until_shown(pilot, "'return' outside function")
 
 
-async def test_without_colour_old_costs_are_marked(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_color_old_costs_are_marked(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with env.start() as pilot:
         await with_costs(pilot)

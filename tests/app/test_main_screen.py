@@ -185,7 +185,7 @@ async def test_the_status_line_has_mode_answers_and_news(pilot: Pilot[None], scr
     await pilot.press("left")
     await until_shown(pilot, "Enter: Yes, reset")
     await pilot.press("enter")
-    await until_shown(pilot, "Reset. Kept: .backups/")
+    await until_shown(pilot, "Reset. Backup: .backups/")
     status = main_screen(pilot).status
     status.show_news("The news.")
     await pilot.press("p")

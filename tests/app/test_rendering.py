@@ -197,7 +197,7 @@ async def test_brackets_are_marked_with_their_partners_or_without(pilot: Pilot[N
     assert drawn["("].bgcolor == background
 
 
-async def test_without_colour_brackets_are_underlined(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_color_brackets_are_underlined(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with env.start() as pilot:
         editor = await edit(pilot, "f()")

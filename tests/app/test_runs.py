@@ -400,7 +400,7 @@ async def test_progress_causes_a_layout_only_if_it_needs_another_line(
             layouts.append(screen)
             lay_out(screen, *arguments, **options)
 
-        monkeypatch.setattr(results, "_progress", None)  # else it goes on by itself
+        monkeypatch.setattr(results, "_progress", None)  # else it continues by itself
         monkeypatch.setattr(Screen, "_refresh_layout", noticed)
         device.update_often("On cuda:0, call 2 of 4")
         await until_shown(pilot, "On cuda:0, call 2 of 4")

@@ -75,7 +75,7 @@ HEAVY = {
     "markdown_it": "40 ms; Markdown comes after the first paint",
     "textual.widgets._text_area": "15 ms; the editor comes after the first paint",
     "textual.widgets._markdown": "40 ms",
-    "pygments.lexers.python": "12 ms; colours come after the first paint",
+    "pygments.lexers.python": "12 ms; colors come after the first paint",
     "jedi": "100 ms; lives in a child process",
     "parso": "jedi's",
     "tomlkit": "40 ms",

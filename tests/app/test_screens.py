@@ -1,4 +1,4 @@
-"""The screen as text: goldens, small and colourless terminals, footers that are never cut."""
+"""The screen as text: goldens, small and colorless terminals, footers that are never cut."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ async def test_a_change_of_a_setting_applies_at_once_and_is_saved(env: AppEnv) -
             await until_shown(pilot, setting.help)
             await pilot.press("j")
         await pilot.press("home", "right")
-        await until(pilot, lambda: pilot.app.theme == "day", "for the light colours")
+        await until(pilot, lambda: pilot.app.theme == "day", "for the light colors")
         await pilot.press("left", "j", "j", "j", "enter")
         assert pilot.app.theme == "night"
         assert "◂ none ▸" in screen_text(pilot.app)
@@ -89,7 +89,7 @@ async def test_the_box_gets_bursts_and_the_app_takes_edits_of_the_file(pilot: Pi
     await until(pilot, lambda: main_screen(pilot).learner.settings.now.editor == "nano", "for the command")
     await pilot.press("escape")
     write('theme = "day"\n')
-    await until(pilot, lambda: pilot.app.theme == "day", "for the colours")
+    await until(pilot, lambda: pilot.app.theme == "day", "for the colors")
     await pilot.press("comma")
     write('theme = "contrast"\n')
     await until(pilot, lambda: "◂ contrast ▸" in screen_text(pilot.app), "for the row")
@@ -135,7 +135,7 @@ async def test_the_palettes_theme_and_the_settings_agree(env: AppEnv) -> None:
 
 
 @pytest.mark.long
-async def test_without_colours_a_theme_is_chosen_all_the_same(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colors_a_theme_is_chosen_all_the_same(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with env.start() as pilot:
         await pilot.press("comma")

@@ -91,15 +91,15 @@ def contrast(segment: Segment) -> float:
     """Return WCAG's contrast ratio of text and background."""
     style = segment.style
     assert style is not None
-    colours = [style.color, style.bgcolor]
+    colors = [style.color, style.bgcolor]
     if style.reverse:
-        colours.reverse()
-    lighter, darker = sorted((luminance(colour.get_truecolor()) for colour in colours if colour), reverse=True)
+        colors.reverse()
+    lighter, darker = sorted((luminance(color.get_truecolor()) for color in colors if color), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 
 
-def luminance(colour: tuple[int, int, int]) -> float:
-    linear = [c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
+def luminance(color: tuple[int, int, int]) -> float:
+    linear = [c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in color]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -150,7 +150,7 @@ def contrast_of(text: str, ground: str) -> float:
 
 
 @pytest.mark.long
-async def test_the_terminals_theme_uses_its_sixteen_colours_only(env: AppEnv) -> None:
+async def test_the_terminals_theme_uses_its_sixteen_colors_only(env: AppEnv) -> None:
     """Selected text is reversed: red or the terminal's text color on blue is unreadable in some terminals."""
     write(f'theme = "{TERMINAL.name}"\n')
     judge_all(env)
@@ -162,11 +162,11 @@ async def test_the_terminals_theme_uses_its_sixteen_colours_only(env: AppEnv) ->
                     assert each.style.reverse or each.style.bgcolor in (None, RichColor.default()), (name, each.text)
                     reversed_on |= {name} if each.style.reverse else set()
             foreign = {
-                (name, str(colour), each.text)
+                (name, str(color), each.text)
                 for each in segments(pilot.app)
                 if each.style is not None
-                for colour in (each.style.color if each.text.strip() else None, each.style.bgcolor)
-                if colour is not None and colour.type not in (ColorType.DEFAULT, ColorType.STANDARD)
+                for color in (each.style.color if each.text.strip() else None, each.style.bgcolor)
+                if color is not None and color.type not in (ColorType.DEFAULT, ColorType.STANDARD)
             }
             assert foreign == set()
     assert reversed_on > {"course", "results", "settings", "palette", "search", "attempts"}
@@ -174,7 +174,7 @@ async def test_the_terminals_theme_uses_its_sixteen_colours_only(env: AppEnv) ->
 
 @pytest.mark.long
 @pytest.mark.parametrize("theme", mostly_long([theme.name for theme in OWN], ["night"]))
-async def test_without_colours_there_are_none(env: AppEnv, theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colors_there_are_none(env: AppEnv, theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     write(f'theme = "{theme}"\n')
     judge_all(env)
@@ -184,7 +184,7 @@ async def test_without_colours_there_are_none(env: AppEnv, theme: str, monkeypat
                 assert each.style is None or each.style.color is each.style.bgcolor is None, (name, each.text)
 
 
-async def test_without_colours_the_chosen_theme_is_kept(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colors_the_chosen_theme_is_kept(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     write(f'theme = "{TERMINAL.name}"\n')
     async with env.start() as pilot:
@@ -215,7 +215,7 @@ _GRAPHICS = re.compile(r"\x1b\[([\d;:]*)m")
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
-async def test_without_colours_every_screen_has_the_same_text(
+async def test_without_colors_every_screen_has_the_same_text(
     env: AppEnv, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
@@ -229,14 +229,14 @@ async def test_without_colours_every_screen_has_the_same_text(
         assert main_screen(pilot).is_active
 
 
-def colours_in(graphics: str) -> list[str]:
-    """Return the numbers of a terminal sequence that set a colour, a grey or the terminal's default colour."""
+def colors_in(graphics: str) -> list[str]:
+    """Return the numbers of a terminal sequence that set a color, a gray or the terminal's default color."""
     numbers = graphics.replace(":", ";").split(";")
     return [number for number in numbers if number and (30 <= int(number) <= 49 or 90 <= int(number) <= 107)]
 
 
 @pytest.mark.long
-def test_without_colours_no_colour_goes_to_the_terminal(tmp_path: Path) -> None:
+def test_without_colors_no_color_goes_to_the_terminal(tmp_path: Path) -> None:
     course = write_course(tmp_path / "course", exercises=2, lessons=2)
     workspace, _ = make_workspace(tmp_path / "workspace", load_course(course))
     with start(course, workspace.folder, {"GPUTUTOR_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}) as terminal:
@@ -245,7 +245,7 @@ def test_without_colours_no_colour_goes_to_the_terminal(tmp_path: Path) -> None:
             terminal.rest(0.1)
         sequences = set(_GRAPHICS.findall(terminal.output.decode(errors="replace")))
     assert len(sequences) > 3, "nothing was drawn"
-    assert {sequence for sequence in sequences if colours_in(sequence)} == set()
+    assert {sequence for sequence in sequences if colors_in(sequence)} == set()
 
 
 CHOSEN = {
@@ -266,7 +266,7 @@ CHOSEN = {
 
 
 @pytest.mark.parametrize("what", mostly_long(CHOSEN, list(CHOSEN)[::3]))
-async def test_without_colours_what_is_chosen_is_reversed(
+async def test_without_colors_what_is_chosen_is_reversed(
     env: AppEnv, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
@@ -288,7 +288,7 @@ def reversed_text(app: App[Any]) -> str:
 
 
 @pytest.mark.parametrize(("key", "shown"), [("x", "No, keep it"), ("ctrl+p", "Type a name")])
-async def test_without_colours_what_is_below_a_dialog_is_dim(
+async def test_without_colors_what_is_below_a_dialog_is_dim(
     env: AppEnv, monkeypatch: pytest.MonkeyPatch, key: str, shown: str
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")

@@ -345,7 +345,7 @@ async def test_the_timeline_looks_as_it_should(pilot: Pilot[None]) -> None:
     await assert_golden(pilot, "timeline")
 
 
-async def test_the_timeline_without_colours(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_timeline_without_colors(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with env.start() as pilot:
         await run_and_open(pilot)

@@ -58,7 +58,7 @@ async def test_the_tab_looks_as_agreed(timed: AppEnv, pilot: Pilot[None], tab: s
 
 
 @pytest.mark.parametrize("tab", TABS[1:])
-async def test_without_colours_it_says_the_same(timed: AppEnv, tab: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colors_it_says_the_same(timed: AppEnv, tab: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with timed.start((80, 24)) as pilot:
         await run(pilot, timed)

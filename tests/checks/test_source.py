@@ -35,7 +35,7 @@ def test_rules_match_calls_and_not_text() -> None:
     assert got(source(require=("torch.no_grad",)), text)[0] == "no such call"
 
 
-SYNCHRONISES = [
+SYNCHRONIZES = [
     "import torch\ndef work():\n    torch.cuda.synchronize()\n",
     "import torch as t\ndef work():\n    t.cuda.synchronize()\n",
     "import torch.cuda as c\ndef work():\n    c.synchronize()\n",
@@ -52,7 +52,7 @@ SYNCHRONISES = [
 ]
 
 
-@pytest.mark.parametrize("text", SYNCHRONISES)
+@pytest.mark.parametrize("text", SYNCHRONIZES)
 def test_a_call_matches_under_any_imported_name(text: str) -> None:
     assert passes(source(require=("torch.cuda.synchronize",)), text)
     assert "line" in got(source(forbid=("torch.cuda.synchronize",)), text)[0]

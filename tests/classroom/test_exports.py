@@ -287,7 +287,7 @@ def test_moodle_gets_final_totals(tmp_path: Path) -> None:
     text, notices = moodle(book())
     late = "Late (by the platform, counted as one day): 10 per cent are taken off"
     ada = f"{EXERCISE}: 2.7 of 7 points. {late}; {OTHER}: 2 of 2 points"
-    grace = f"{EXERCISE}: no mark yet; {OTHER}: not handed in"
+    grace = f"{EXERCISE}: no mark yet; {OTHER}: not submitted"
     assert rows(text)[1:] == [
         ["Participant 501", "Ada Lovelace", "ada@example.org", "4.7", "9", "-", ada],
         ["Participant 502", "Grace Hopper", "grace@example.org", "", "9", "-", grace],

@@ -167,7 +167,7 @@ def test_a_report_has_its_findings_and_hides_what_students_may_not_know() -> Non
     files = [Upload("ann", points(3, 4)), Upload("kim", open_mark), Upload("lee", None, refusal="It is too large.")]
     html = made(gradebook(files, students=[Student("moe")]))
     cells = re.findall(r'<td class="(\w+)">(?:<a href="#\w+">)?([^<]+)', part(html, "marks"))
-    assert cells == [("q2", "3"), ("open", "open"), ("open", "refused"), ("none", "–")]
+    assert cells == [("q2", "3"), ("open", "open"), ("open", "rejected"), ("none", "–")]
     assert "It is too large." in part(html, "questions")
     assert html.count('data-state="open"') == 2 * 2
 

@@ -59,7 +59,7 @@ def test_options_and_failures_survive_and_a_refused_file_has_no_job_and_no_key(f
     write_failures(folder, [JobFailure(job.key, 3, "The judge stopped.")])
     assert read_failures(folder) == {job.key: JobFailure(job.key, 3, "The judge stopped.")}
     class_, options = class_with_options(folder, [("kim", COURSE.exercises[0].key, "a")])
-    class_ = replace(class_, handed_in=(replace(class_.handed_in[0], refusal="It is a link."),))
+    class_ = replace(class_, submissions=(replace(class_.submissions[0], refusal="It is a link."),))
     folder.write_class(class_)
     assert jobs_of(class_, COURSE, folder, options, SECRET) == []
     assert [(key, report) for _, key, report in reports_of(folder)] == [(None, None)]

@@ -182,9 +182,9 @@ def test_only_the_first_attempts_may_count(rules: Rules, expected: int, words: s
 
 def test_the_platforms_numbers_limit_attempts() -> None:
     files = [Upload("kim", points(4, 4))]
-    handed_in = replace(gradebook(files).class_.handed_in[0], attempt=3)
-    class_ = replace(gradebook(files).class_, handed_in=(handed_in,))
-    graded = {handed_in: GradedAttempt(None, points(4, 4))}
+    submission = replace(gradebook(files).class_.submissions[0], attempt=3)
+    class_ = replace(gradebook(files).class_, submissions=(submission,))
+    graded = {submission: GradedAttempt(None, points(4, 4))}
     assert gradebook_of(class_, graded, Rules(max_attempts=3), {}).students[0].points == 4
     book = gradebook_of(class_, graded, Rules(max_attempts=2), {})
     kims = book.students[0].marks[0]
@@ -374,9 +374,9 @@ def test_another_attempt_never_lowers_the_best(files: list[Upload], more: list[U
 def test_the_order_of_files_makes_no_difference(files: list[Upload], rules: Rules, random: Random) -> None:
     files = [*files, *(replace(each, student="lee") for each in files)]
     book = gradebook(files, rules)
-    handed_in = list(book.class_.handed_in)
-    pairs = zip(handed_in, files, strict=True)
+    submissions = list(book.class_.submissions)
+    pairs = zip(submissions, files, strict=True)
     graded = {submission: GradedAttempt(None, file.report) for submission, file in pairs if not file.refusal}
-    random.shuffle(handed_in)
-    shuffled = replace(book.class_, handed_in=tuple(handed_in), students=book.class_.students[::-1])
+    random.shuffle(submissions)
+    shuffled = replace(book.class_, submissions=tuple(submissions), students=book.class_.students[::-1])
     assert gradebook_of(shuffled, graded, rules, {}).students == book.students

@@ -37,7 +37,7 @@ WHY = "The task was unclear <here>."
 
 @pytest.fixture
 def folder(tmp_path: Path) -> ClassFolder:
-    """Kim has 2 of 3 points and no file for the other exercise; Lee's files are refused, and not graded."""
+    """Kim has 2 of 3 points and no file for the other exercise; Lee's files are rejected, and not graded."""
     folder = ClassFolder(tmp_path / "class")
     class_, _ = class_with_options(folder, [("kim", EXERCISE, "a"), ("lee", EXERCISE, "b"), ("lee", OTHER, "c")])
     students = (replace(class_.students[0], name="Kim Roe", platform_id="501"), class_.students[1])
@@ -64,9 +64,9 @@ def test_a_mark_by_hand_counts_whatever_is_graded_later(
     assert mark(folder, "kim", OTHER, "1") == 0
     book = make_gradebook(folder, Rules())
     assert [(each.shown_word, each.computed_word) for _, _, each in book.by_hand] == [
-        ("1", "not handed in"),
+        ("1", "not submitted"),
         ("2.5", "2"),
-        ("1", "refused"),
+        ("1", "rejected"),
     ]
     assert book.student("kim").points == 3.5
     assert mark_in(book, "lee").status is MarkStatus.FINAL
@@ -195,14 +195,14 @@ def test_a_regrade_that_the_history_refuses_does_not_count(
     if not is_graded:
         key.file_in(folder.journal).unlink()
     with pytest.raises(UsageError):
-        accept_regrade(folder, folder.read_class().handed_in[0], key, points(3, 3), "Bo")
+        accept_regrade(folder, folder.read_class().submissions[0], key, points(3, 3), "Bo")
     entry = read_entry(folder.journal, key)
     assert entry is None if not is_graded else entry is not None and entry.points == 2
 
 
 def test_the_log_has_gradings_regrades_and_marks(folder: ClassFolder, capsys: pytest.CaptureFixture[str]) -> None:
     mark(folder, "kim", EXERCISE, "2.5")
-    submission = folder.read_class().handed_in[0]
+    submission = folder.read_class().submissions[0]
     old = accept_regrade(folder, submission, key_at(folder, 0), points(3, 3), "Bo", "It was noisy")
     assert old is not None
     assert old.parent == folder.replaced
@@ -240,7 +240,7 @@ def test_regrade_grades_one_submission_and_asks_before_it_replaces(
     assert "The same result again." in capsys.readouterr().out
     assert main([*same, "--attempt", "2"]) == 2
     assert "The attempts are 1." in capsys.readouterr().err
-    submission = next(each for each in folder.read_class().handed_in if each.student == "ada")
+    submission = next(each for each in folder.read_class().submissions if each.student == "ada")
     key = Options.read(folder).key_of(submission)
     assert key is not None
     old = judged(ONE, RIGHT, passes=False)

@@ -30,8 +30,8 @@ def test_a_report_counts_the_failures_that_look_like_wrong_solutions(
 ) -> None:
     describe_tiny_checks(monkeypatch)
     course, out = write_course(tmp_path / "course", exercises=1), tmp_path / "out"
-    handed_in = hand_in(tmp_path / "class", TEXTS)
-    grade = ["classroom", "grade", str(handed_in), "--out", str(out), "--course", str(course)]
+    submitted = hand_in(tmp_path / "class", TEXTS)
+    grade = ["classroom", "grade", str(submitted), "--out", str(out), "--course", str(course)]
     assert main([*grade, "--device", "cpu", "--isolation", "process", "--judges", "1"]) == 0
     graded = len(list(ClassFolder(out).journal.glob("*/*.json")))
     capsys.readouterr()

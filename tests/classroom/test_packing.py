@@ -1,4 +1,4 @@
-"""`gpututor pack` and `gpututor pack-course`: what students hand in, and a course without solutions."""
+"""`gpututor pack` and `gpututor pack-course`: what students submit, and a course without solutions."""
 
 from __future__ import annotations
 
@@ -121,17 +121,17 @@ def test_files_packed_with_the_students_course_are_read_in_every_layout(
     mine = make_workspace(tmp_path / "mine", theirs)[0]
     for label in ("1.2", "2.3"):
         path_of(mine, theirs, label).write_text(f"{MINE}# {label}\n")
-    handed_in = tmp_path / "handed in"
-    place = handed_in / PLACES[layout]
+    submitted = tmp_path / "submitted"
+    place = submitted / PLACES[layout]
     place.parent.mkdir(parents=True)
     if layout == "gradescope":
-        (handed_in / METADATA).write_text(METADATA_TEXT)
+        (submitted / METADATA).write_text(METADATA_TEXT)
     if layout == "folders":
-        (handed_in / "lee").mkdir()  # a lone folder would count as a wrapper
-        (handed_in / "lee" / "notes.txt").write_text("")
+        (submitted / "lee").mkdir()  # a lone folder would count as a wrapper
+        (submitted / "lee" / "notes.txt").write_text("")
     pack_of(theirs, mine, theirs.exercises).write(place, "Kim Roe")
     out = ClassFolder(tmp_path / "out")
-    class_ = read_class(handed_in, course, out, layout=layout)
+    class_ = read_class(submitted, course, out, layout=layout)
     student = class_.students[0]
     assert (student.id, student.name) == {
         "folders": ("kim", "Kim Roe"),
@@ -139,7 +139,7 @@ def test_files_packed_with_the_students_course_are_read_in_every_layout(
         "moodle": ("77", "Kim Roe"),
         "canvas": ("12", "roekim"),
     }[layout]
-    assert [(file.exercise, file.refusal, out.submission(file.sha256).read_text()) for file in class_.handed_in] == [
+    assert [(file.exercise, file.refusal, out.submission(file.sha256).read_text()) for file in class_.submissions] == [
         ("lesson_1/twice_1_2", "", f"{MINE}# 1.2\n"),
         ("lesson_2/twice_2_3", "", f"{MINE}# 2.3\n"),
     ]
@@ -340,9 +340,9 @@ def test_the_course_zip_replaces_an_older_one_and_has_notebooks(gpututor: Call, 
     for notebook in out.rglob("*.ipynb"):
         notebook.rename(tmp_path / "class" / "kim" / notebook.name)
     class_ = read_class(tmp_path / "class", course, ClassFolder(tmp_path / "graded"))
-    assert [file.exercise for file in class_.handed_in] == [exercise.key for exercise in course.exercises]
+    assert [file.exercise for file in class_.submissions] == [exercise.key for exercise in course.exercises]
     assert not class_.unmatched
-    text = ClassFolder(tmp_path / "graded").read_submission(class_.handed_in[0].sha256) or ""
+    text = ClassFolder(tmp_path / "graded").read_submission(class_.submissions[0].sha256) or ""
     assert text.endswith(f"# code cell 1\n{FILES['starter.py']}\n")
 
 

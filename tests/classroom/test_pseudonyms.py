@@ -30,7 +30,7 @@ REAL = ("lovelace", "hopper", "example.org", "70501", "70502", "alice", "grace",
 
 @pytest.fixture
 def folder(tmp_path: Path) -> ClassFolder:
-    """Ada and Grace handed in nearly the same text, with their names in files, output and reasons."""
+    """Ada and Grace submitted nearly the same text, with their names in files, output and reasons."""
     folder = ClassFolder(tmp_path / "class")
     failed = verdict("parity", Status.FAILED, got="'Ada Lovelace' in line 3", line=1)
     run = RunSummary("one GPU", "cuda:0, virtual T4", True, output="by ada lovelace\n", traceback="File 70501.py")
@@ -51,14 +51,16 @@ def folder(tmp_path: Path) -> ClassFolder:
         Student("70502", "Grace Hopper", "hopper@example.org", "70502", "hoppergrace_70502_1_copy.py"),
         Student("quine"),
     )
-    handed_in = [replace(each, source=f"lovelaceada_{each.student}_{each.exercise}.py") for each in class_.handed_in]
-    handed_in[-1] = replace(handed_in[-1], refusal="It is a link to /home/quine/x.")
+    submissions = [
+        replace(each, source=f"lovelaceada_{each.student}_{each.exercise}.py") for each in class_.submissions
+    ]
+    submissions[-1] = replace(submissions[-1], refusal="It is a link to /home/quine/x.")
     unmatched = (
         Unmatched("quine/alice.py", "It is the same as quine/alice.py, which counts.", ("quine",)),
         Unmatched("hopper.zip", "It is in no student's folder."),
-        Unmatched("lovelaceada.txt", f"It is the same as {handed_in[0].source}, which counts.", ("70501",)),
+        Unmatched("lovelaceada.txt", f"It is the same as {submissions[0].source}, which counts.", ("70501",)),
     )
-    changed = replace(class_, layout="canvas", students=students, handed_in=tuple(handed_in), unmatched=unmatched)
+    changed = replace(class_, layout="canvas", students=students, submissions=tuple(submissions), unmatched=unmatched)
     folder.write_class(changed)
     why = "Ada Lovelace and 70502 worked together"
     add_entry(folder, HistoryEntry(Event.MARKED, "70502", OTHER, "prof", why, "2026-01-02T00:00:00+00:00", 1.0))

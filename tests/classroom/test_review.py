@@ -330,10 +330,10 @@ def test_failures_and_refusals_are_listed_and_waiting_files_counted(tmp_path: Pa
     out = graded(tmp_path, course_folder, [None, None])
     class_ = out.read_class()
     write_failures(out, [JobFailure(key_at(out, 0), 3, "The judge hung.")])
-    refused = replace(class_.handed_in[1], student="s09", sha256="", refusal="It is a link; links are not followed.")
-    nobody = Unmatched("stray/notes.txt", "It is not a Python file.")
+    refused = replace(class_.submissions[1], student="s09", sha256="", refusal="It is a link; links are not followed.")
+    stray = Unmatched("stray/notes.txt", "It is not a Python file.")
     students = (*class_.students, Student("s09"))
-    out.write_class(replace(class_, students=students, handed_in=(*class_.handed_in, refused), unmatched=(nobody,)))
+    out.write_class(replace(class_, students=students, submissions=(*class_.submissions, refused), unmatched=(stray,)))
     result = reviewed(out)
     assert [(item.kind, item.students) for item in result.items] == [
         (Kind.INTERNAL_ERROR, ("s00",)),
@@ -341,7 +341,7 @@ def test_failures_and_refusals_are_listed_and_waiting_files_counted(tmp_path: Pa
         (Kind.UNMATCHED, ()),
     ]
     assert "The judge hung." in result.items[0].why
-    assert [item.why for item in result.items[1:]] == [refused.refusal, nobody.why]
+    assert [item.why for item in result.items[1:]] == [refused.refusal, stray.why]
     assert result.notices[-1].title.startswith("1 file")
     assert all(item.command.endswith("--resume") for item in result.items[1:])
 

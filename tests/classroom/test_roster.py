@@ -38,9 +38,9 @@ def folder(tmp_path: Path) -> ClassFolder:
     """Ada passed everything, late by the platform; Lee, who is in no roster, has 2 of 4 points."""
     folder = ClassFolder(tmp_path / "class")
     class_, _ = class_with_options(folder, [("501", EXERCISE, "a"), ("lee", EXERCISE, "b")])
-    ada, lee = class_.handed_in
+    ada, lee = class_.submissions
     students = (Student("501", "alovelace", platform_id="501"), Student("lee"))
-    class_ = replace(class_, students=students, layout="canvas", handed_in=(replace(ada, late=True), lee))
+    class_ = replace(class_, students=students, layout="canvas", submissions=(replace(ada, late=True), lee))
     folder.write_class(class_)
     for position, earned in enumerate((4, 2)):
         write_entry(folder.journal, key_at(folder, position), points(earned, 4))

@@ -151,13 +151,13 @@ def test_a_day_more_never_lowers_the_first_mark_and_no_day_is_spent_twice(hours:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> ClassFolder:
-    """Kim handed in FIRST two days late and SECOND one day late, with two slip days."""
+    """Kim submitted FIRST two days late and SECOND one day late, with two slip days."""
     folder = ClassFolder(tmp_path / "class")
     files = [("kim", FIRST, "a", FULL), ("kim", SECOND, "b", replace(FULL, exercise=SECOND))]
     class_ = graded_class(folder, files, COURSE.folder)
     times = {FIRST: DUE + timedelta(days=2), SECOND: LATER + timedelta(hours=1)}
-    handed_in = (replace(each, submitted_at=times[each.exercise].isoformat()) for each in class_.handed_in)
-    folder.write_class(replace(class_, handed_in=tuple(handed_in)))
+    submissions = (replace(each, submitted_at=times[each.exercise].isoformat()) for each in class_.submissions)
+    folder.write_class(replace(class_, submissions=tuple(submissions)))
     dates = "".join(f"[exercises.'{key}']\ndue = {at.isoformat()}\n" for key, at in ((FIRST, DUE), (SECOND, LATER)))
     folder.rules_file.write_text(f"slip_days = 2\n[late]\nper_cent = 10\n{dates}")
     return folder

@@ -131,13 +131,13 @@ def submissions(course: Course, folder: Path, *, names: dict[str, str]) -> Path:
 
 def test_submissions_are_graded_with_the_students_values(course: Course, roster: Path, tmp_path: Path) -> None:
     names = {"kim": "kim", "lee": "Lee Roe", "moe": "moe", "nia": "nia"}
-    handed_in = submissions(course, tmp_path / "in", names=names)
-    (handed_in / "oda").mkdir()
+    submitted = submissions(course, tmp_path / "in", names=names)
+    (submitted / "oda").mkdir()
     odas = dict(values_of(course.exercises[1], "oda", course.seed))["factor"]
     wrong = next(value for value in ("2", "3", "5") if value != odas)
-    (handed_in / "oda" / "twice_1_2.py").write_text(TIMES.replace("{factor}", wrong))
+    (submitted / "oda" / "twice_1_2.py").write_text(TIMES.replace("{factor}", wrong))
     out = tmp_path / "graded"
-    words = ["classroom", "grade", str(handed_in), "--out", str(out), "--course", str(course.folder)]
+    words = ["classroom", "grade", str(submitted), "--out", str(out), "--course", str(course.folder)]
     assert (
         main([*words, "--roster", str(roster), "--isolation", "process", "--judges", "1", "--device", "virtual"]) == 0
     )

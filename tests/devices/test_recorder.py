@@ -48,7 +48,7 @@ def program(name: str, body: str) -> Callable[[Recorder], object]:
             {"size_bytes": 64, "asynchronous": True, "launched": 5},
         ),
         (
-            lambda r: r.synchronise("torch.cuda.synchronize", "cuda:0", launched=10, end=40),
+            lambda r: r.synchronize("torch.cuda.synchronize", "cuda:0", launched=10, end=40),
             Kind.SYNCHRONISE,
             {"launched": 10, "start": 10, "end": 40},
         ),

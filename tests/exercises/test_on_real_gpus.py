@@ -1,4 +1,4 @@
-"""Exercises about time and precision on real GPUs, most of which finish a kernel before an observed host goes on."""
+"""Exercises about time and precision on real GPUs, most of which finish a kernel before an observed host continues."""
 
 from __future__ import annotations
 

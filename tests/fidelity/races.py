@@ -82,7 +82,7 @@ def two_streams_fill_one_buffer(side: Any) -> torch.Tensor:
 
 
 @shows("")
-def two_streams_fill_one_buffer_after_a_synchronise(side: Any) -> torch.Tensor:
+def two_streams_fill_one_buffer_after_a_synchronize(side: Any) -> torch.Tensor:
     x = row()
     x.zero_()
     torch.cuda.synchronize()

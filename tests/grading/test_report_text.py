@@ -50,7 +50,7 @@ BROKEN_WITHOUT_GPU = tuple(replace(verdict, scenario="no GPU") for verdict in (L
     [
         (report(Outcome.PASSED, said("loads", of=0), said("parity")), "✓ Passed", ["2"]),
         (report(Outcome.PASSED, said("parity")), "✓ Passed", []),
-        (report(Outcome.REJECTED), "✗ Refused", []),
+        (report(Outcome.REJECTED), "✗ Rejected", []),
         (
             report(Outcome.FAILED, said("loads", of=0), said("parity", Status.FAILED), NOT_RUN),
             "✗ Failed",
@@ -84,7 +84,7 @@ def test_an_outcome_fits_on_one_line(graded: Report, start: str, counts: list[st
 
 
 @pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.NEEDS_REVIEW])
-def test_provisional_points_are_labelled(status: Status) -> None:
+def test_provisional_points_are_labeled(status: Status) -> None:
     open_report = report(Outcome(status), said("parity", of=7), said("speed", status, of=3))
     assert points_line(open_report).startswith("7 of 10 ")
     assert outcome_line(open_report).startswith("○ ")

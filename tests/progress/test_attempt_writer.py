@@ -365,13 +365,13 @@ def run_on_full_disk(folder: Path, how: str, ending: str) -> subprocess.Complete
 
 @pytest.mark.parametrize("how", ["tmpfs", "limit"])
 def test_a_full_disk_keeps_attempts_in_memory_and_an_ending_process_reports_the_loss(tmp_path: Path, how: str) -> None:
-    done = run_on_full_disk(tmp_path / "goes_on", how, "goes on")
+    done = run_on_full_disk(tmp_path / "continues", how, "continues")
     assert done.returncode == 0, done.stderr
     while_full, at_the_end, outcomes, title, advice = json.loads(done.stdout)
     assert while_full == ["x = 0"]
     assert at_the_end == ["x = 0", "x = 1", "x = 2"]
     assert outcomes == ["StoredAttempt", "ProgressError", "StoredAttempt", "StoredAttempt"]
-    assert str(tmp_path / "goes_on") in title
+    assert str(tmp_path / "continues") in title
     assert "full" in title
     assert "ree space" in advice
     assert done.stderr == ""

@@ -20,8 +20,8 @@ Who = tuple[str, str, int]
 def check_read(class_: Class, big: BigClass) -> None:
     """Check that each file was read once, and refused if it should be."""
     assert class_.unmatched == ()
-    read = {(each.student, each.exercise, each.attempt): bool(each.refusal) for each in class_.handed_in}
-    assert len(read) == len(class_.handed_in) == len(big.submissions)
+    read = {(each.student, each.exercise, each.attempt): bool(each.refusal) for each in class_.submissions}
+    assert len(read) == len(class_.submissions) == len(big.submissions)
     assert read == {each.who: each.is_refused for each in big.submissions}
 
 
@@ -91,7 +91,7 @@ def _marks(folder: ClassFolder, big: BigClass) -> dict[tuple[str, str], object]:
     assert main(["classroom", "report", str(folder.folder), "--all"]) == 0
     book = make_gradebook(folder, Rules())
     marks = [mark for student in book.students for mark in student.marks if mark.attempts]
-    attempts = [attempt.handed_in for mark in marks for attempt in mark.attempts]
+    attempts = [attempt.submission for mark in marks for attempt in mark.attempts]
     assert sorted((each.student, each.exercise, each.attempt) for each in attempts) == sorted(
         each.who for each in big.submissions
     )

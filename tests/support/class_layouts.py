@@ -42,7 +42,7 @@ def hand_in(folder: Path, texts: Mapping[str, str]) -> Path:
 
 def facts(class_: Class) -> list[tuple[str, str]]:
     """Return the student and exercise of each submission: `("kim", "one_big_copy")`."""
-    return [(file.student, file.exercise.partition("/")[2]) for file in class_.handed_in]
+    return [(file.student, file.exercise.partition("/")[2]) for file in class_.submissions]
 
 
 def phrases(reasons: Mapping[str, str], expected: Mapping[str, str]) -> dict[str, str]:
@@ -52,7 +52,7 @@ def phrases(reasons: Mapping[str, str], expected: Mapping[str, str]) -> dict[str
 
 
 def reasons(class_: Class) -> dict[str, str]:
-    """Return why each source is refused or not graded."""
-    return {file.source: file.refusal for file in class_.handed_in if file.refusal} | {
+    """Return why each source is rejected or not graded."""
+    return {file.source: file.refusal for file in class_.submissions if file.refusal} | {
         file.source: file.why for file in class_.unmatched
     }

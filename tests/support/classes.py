@@ -29,20 +29,22 @@ def describe_tiny_checks(patch: pytest.MonkeyPatch) -> None:
 
 
 def class_of(
-    folder: ClassFolder, submissions: Iterable[tuple[str, str, str]], course: Path, unmatched: Iterable[Unmatched] = ()
+    folder: ClassFolder, files: Iterable[tuple[str, str, str]], course: Path, unmatched: Iterable[Unmatched] = ()
 ) -> Class:
     """Make a class from `(student, exercise, text)`; write it and its submissions to `folder`."""
-    handed_in: list[Submission] = []
-    for student, exercise, text in submissions:
+    submissions: list[Submission] = []
+    for student, exercise, text in files:
         digest = hashlib.sha256(text.encode()).hexdigest()
         path = folder.submission(digest)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
-        attempt = 1 + sum((submission.student, submission.exercise) == (student, exercise) for submission in handed_in)
+        attempt = 1 + sum(
+            (submission.student, submission.exercise) == (student, exercise) for submission in submissions
+        )
         source = f"{student}/{exercise.partition('/')[2]}.py"
-        handed_in.append(Submission(student, exercise, source, digest, attempt=attempt))
-    students = tuple(Student(name) for name in dict.fromkeys(submission.student for submission in handed_in))
-    class_ = Class(str(course), "folders", students, tuple(handed_in), tuple(unmatched))
+        submissions.append(Submission(student, exercise, source, digest, attempt=attempt))
+    students = tuple(Student(name) for name in dict.fromkeys(submission.student for submission in submissions))
+    class_ = Class(str(course), "folders", students, tuple(submissions), tuple(unmatched))
     folder.write_class(class_)
     return class_
 
@@ -91,7 +93,7 @@ def graded_class(folder: ClassFolder, files: Iterable[tuple[str, str, str, Repor
     asked = Options("virtual", "", "process", grader_version(), "", secret_id(class_secret(folder.secret_file)), "", "")
     options = resolve_options(asked, class_, load_course(course), (), torch_version())
     options.write(folder)
-    for submission, (*_, report) in zip(class_.handed_in, files, strict=True):
+    for submission, (*_, report) in zip(class_.submissions, files, strict=True):
         if report is not None and (key := options.key_of(submission)) is not None:
             write_entry(folder.journal, key, report)
     return class_
@@ -99,7 +101,7 @@ def graded_class(folder: ClassFolder, files: Iterable[tuple[str, str, str, Repor
 
 def key_at(folder: ClassFolder, position: int) -> GradingKey:
     """Return the key of a submission that is not refused."""
-    key = Options.read(folder).key_of(folder.read_class().handed_in[position])
+    key = Options.read(folder).key_of(folder.read_class().submissions[position])
     assert key is not None
     return key
 
@@ -107,6 +109,6 @@ def key_at(folder: ClassFolder, position: int) -> GradingKey:
 def reports_of(folder: ClassFolder) -> Iterator[tuple[Submission, GradingKey | None, Report | None]]:
     """Yield each submission with its key and its report in the journal."""
     options = Options.read(folder)
-    for submission in folder.read_class().handed_in:
+    for submission in folder.read_class().submissions:
         key = options.key_of(submission)
         yield submission, key, read_entry(folder.journal, key) if key is not None else None

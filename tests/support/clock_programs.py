@@ -73,7 +73,7 @@ def slower_rank(rank: int, device: str) -> Any:
         "next": events.named("aten::mul_")[0],
         "stream": event.stream,
         "bytes": event.size_bytes,
-        "host went on": launched < event.start,
+        "host continued": launched < event.start,
     }
 
 
@@ -159,7 +159,7 @@ def messages(rank: int, device: str) -> Any:
         if rank == 0:
             dist.send(values, 1)
         else:
-            dist.recv(values)  # from anybody
+            dist.recv(values)  # from any rank
     return [(event.start, event.end) for event in events.of(Kind.COLLECTIVE)]
 
 

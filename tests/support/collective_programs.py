@@ -51,7 +51,7 @@ def asynchronous(rank: int, device: str) -> Any:
     work = dist.all_reduce(tensor, async_op=True)
     assert work is not None
     work.wait()
-    # The stream waits, the host went on: it is not done until the GPU is.
+    # The stream waits, the host continued: it is not done until the GPU is.
     early = work.is_completed()
     torch.cuda.synchronize()
     return tensor, not early and work.is_completed(), work.get_future().value(), work.get_future().value()[0] is tensor

@@ -45,7 +45,7 @@ class Device(Backend):
         self.capturing = False
         self.broken = False
         self.has_events = True
-        self.synchronised = 0
+        self.synchronized = 0
         self.waited_for = 0
         self.bytes = 0
         self.retries = 0
@@ -88,9 +88,9 @@ class Device(Backend):
     def number_of(self, index: int, stream: Any) -> int:
         return int(getattr(stream, "number", 0))
 
-    def synchronise(self, index: int) -> None:
+    def synchronize(self, index: int) -> None:
         self._check()
-        self.synchronised += 1
+        self.synchronized += 1
         self.clock.time = max(self.clock.time, *self.busy_until.values(), 0)
 
     def is_capturing(self) -> bool:
@@ -134,11 +134,11 @@ class Working(TorchDispatchMode):
         name = func.overloadpacket.__name__
         if on_device and (name == "_local_scalar_dense" or (name == "_to_copy" and "device" in kwargs)):
             self.device.work(KERNEL_NS)
-            self.device.synchronise(0)
+            self.device.synchronize(0)
             return 1.0 if name == "_local_scalar_dense" else torch.ones(args[0].shape)
         if on_device and name == "nonzero":
             self.device.work(KERNEL_NS)
-            self.device.synchronise(0)
+            self.device.synchronize(0)
             return torch.ops.aten.empty.memory_format((2, 1), dtype=torch.int64, device="meta")
         out = func(*args, **kwargs)
         if isinstance(out, torch.Tensor) and out.device.type == "meta":

@@ -58,10 +58,10 @@ class Upload:
 
 def gradebook(files: Sequence[Upload], rules: Rules | None = None, students: Sequence[Student] = ()) -> Gradebook:
     """Make a gradebook of `files` and `students`, whose course is missing."""
-    handed_in: list[Submission] = []
+    submissions: list[Submission] = []
     graded = {}
     for number, each in enumerate(files):
-        attempt = 1 + sum((other.student, other.exercise) == (each.student, each.exercise) for other in handed_in)
+        attempt = 1 + sum((other.student, other.exercise) == (each.student, each.exercise) for other in submissions)
         submission = Submission(
             student=each.student,
             exercise=each.exercise,
@@ -72,11 +72,11 @@ def gradebook(files: Sequence[Upload], rules: Rules | None = None, students: Seq
             late=each.late,
             refusal=each.refusal,
         )
-        handed_in.append(submission)
+        submissions.append(submission)
         if not each.refusal:
             graded[submission] = GradedAttempt(None, each.report)
     known = {student.id: student for student in students}
     everyone = {each.student: known.get(each.student, Student(each.student)) for each in files} | known
     layout = "canvas" if any(student.platform_id for student in students) else "folders"
-    class_ = Class("", layout, tuple(everyone.values()), tuple(handed_in), ())
+    class_ = Class("", layout, tuple(everyone.values()), tuple(submissions), ())
     return gradebook_of(class_, graded, rules or Rules(), {})

@@ -1,6 +1,6 @@
 """Programs in pseudo-terminals: tests and benchmarks send them keys and read their screens as text.
 
-The terminal knows what Textual's output needs: absolute positions, text, clearing. It ignores colours.
+The terminal knows what Textual's output needs: absolute positions, text, clearing. It ignores colors.
 """
 
 from __future__ import annotations

@@ -113,9 +113,9 @@ def test_a_replaced_attribute_is_reported(machine: EnteredMachine, owner: str, n
 
 def test_a_replaced_function_body_is_reported(machine: EnteredMachine) -> None:
     guard = TamperGuard(machine)
-    function: Any = Recorder.synchronise
+    function: Any = Recorder.synchronize
     with _replaced_code(function):
-        assert guard.changed() == ["gpututor.devices.recorder.Recorder.synchronise"]
+        assert guard.changed() == ["gpututor.devices.recorder.Recorder.synchronize"]
 
 
 def test_properties_static_methods_and_wrapped_functions_are_covered() -> None:

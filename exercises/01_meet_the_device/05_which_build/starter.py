@@ -5,7 +5,7 @@ import torch
 
 def which_build() -> dict:
     """Describe this PyTorch's build, and what is missing."""
-    # TODO: tell the causes apart.
+    # TODO: distinguish the causes.
     if torch.cuda.is_available():
         return {"cuda_build": True, "missing": "nothing"}
     return {"cuda_build": True, "missing": "a driver"}

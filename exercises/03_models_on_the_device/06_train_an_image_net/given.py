@@ -33,7 +33,7 @@ def network(classes: int) -> nn.Sequential:
 
 
 def pictures(count: int, classes: int, side: int, chance: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pictures whose brightness tells the class, with noise, and about as many of each class."""
+    """Pictures whose brightness shows the class, with noise, and about as many of each class."""
     labels = torch.randperm(count, generator=chance) % classes
     brightness = labels.float().view(-1, 1, 1, 1) / (classes - 1) * 150
     noise = torch.rand(count, 3, side, side, generator=chance) * 100

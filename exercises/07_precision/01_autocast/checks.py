@@ -32,7 +32,7 @@ def built(encoder: State, head: State, batch: torch.Tensor) -> dict[str, torch.T
 checks = [
     structure(
         built,
-        why="A result's dtype tells in which precision the last operator ran, and the next operator will run.",
+        why="A result's dtype says in which precision the last operator ran, and the next operator will run.",
         advice=(
             "Call both models and the softmax under torch.autocast with dtype=torch.float16. After the block, an"
             " operator runs in the type of its inputs: .float() comes before the squares."

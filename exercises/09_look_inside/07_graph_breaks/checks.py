@@ -37,7 +37,7 @@ checks = [
     compilations(
         breaks=0,
         name="graph_breaks",
-        why="At a graph break the compiled code ends, Python goes on, and nothing is fused across it.",
+        why="At a graph break the compiled code ends, Python continues, and nothing is fused across it.",
         advice="Choose with tensors instead of `if`; return what you want to log; `fullgraph=True` names what is left.",
     ),
     compilations(

@@ -58,7 +58,7 @@ checks = [
     ),
     processes(
         same=("",),
-        why="A rank that does not get the weights that others have updated goes on with old ones.",
+        why="A rank that does not get the weights that others have updated continues with old ones.",
     ),
     parity(
         reference,

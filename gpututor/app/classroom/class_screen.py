@@ -41,7 +41,7 @@ from gpututor.text import escape_control_chars, truncate
 _TITLE_WIDTH = 28
 """Columns for a title: rows for thousands of students then fit into 80 columns."""
 _HELP = (
-    "A row for each student, a column for each exercise. ✓ passed; ✗ failed; ○ open or refused: no mark until you"
+    "A row for each student, a column for each exercise. ✓ passed; ✗ failed; ○ open or rejected: no mark until you"
     " review it; … waiting to be graded; – not submitted. ! needs a review: the Review page says why. A total that"
     " reads open is not final.",
     "Press / and type words to filter the table. Each word matches the beginning of a student's id, name or"

@@ -26,7 +26,7 @@ SHORT = {
     Outcome.INCONCLUSIVE: "○ unclear",
     Outcome.NEEDS_REVIEW: "○ look",
     Outcome.NOT_GRADABLE_HERE: "○ later",
-    Outcome.REJECTED: "✗ refused",
+    Outcome.REJECTED: "✗ reject",
     Outcome.INTERNAL_ERROR: "! broke",
 }
 """A glyph and a word of at most seven letters for each outcome."""
@@ -150,7 +150,7 @@ def _cell(mark: Mark, items: Mapping[Submission, tuple[Item, ...]]) -> Cell:
         text = SHORT[outcome]
     else:
         text = f"{_WITHOUT_MARK[mark.status]} {mark.status.word}"
-    kinds = [item.kind.value for attempt in mark.attempts for item in items.get(attempt.handed_in, ())]
+    kinds = [item.kind.value for attempt in mark.attempts for item in items.get(attempt.submission, ())]
     suspicious = any(attempt.report is not None and attempt.report.suspicions for attempt in mark.attempts)
     looks = bool(kinds) or suspicious or mark.status in (MarkStatus.OPEN, MarkStatus.REFUSED)
     failed = [check.check for check in mark.counted.checks if check.status.is_failure] if mark.counted else []
@@ -254,7 +254,7 @@ def cell_words(row: Row, exercise: ExerciseSummary, cell: Cell, table: ClassTabl
     parts += ["left out of the total"] if mark.is_dropped else []
     parts += [row.so_far] if row.so_far else []
     kinds = dict.fromkeys(
-        item.kind.heading for attempt in mark.attempts for item in table.items.get(attempt.handed_in, ())
+        item.kind.heading for attempt in mark.attempts for item in table.items.get(attempt.submission, ())
     )
     remarks = [f"! {'; '.join(kinds)}."] if kinds else []
     return "\n".join(

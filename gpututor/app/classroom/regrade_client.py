@@ -50,7 +50,7 @@ class RegradeClient:
             raise UsageError(f"It cannot be graded again: {error}", "") from error
 
     def _job(self, attempt: Attempt) -> Job:
-        job = regrade_job(self.folder, attempt.handed_in, self._course_folder)
+        job = regrade_job(self.folder, attempt.submission, self._course_folder)
         if attempt.key is not None and job.key != attempt.key:
             raise UsageError("The class was graded with other options meanwhile.", "F5 reads it again.")
         return job
@@ -69,6 +69,6 @@ class RegradeClient:
     def take(self, attempt: Attempt, key: GradingKey, report: Report) -> Path | None:
         """Replace the report in the journal; return the old one's path. Raises `UsageError` if it cannot be written."""
         try:
-            return accept_regrade(self.folder, attempt.handed_in, key, report, author(None))
+            return accept_regrade(self.folder, attempt.submission, key, report, author(None))
         except OSError as error:
             raise UsageError(f"The journal cannot be written to: {error}", "The journal is unchanged.") from error

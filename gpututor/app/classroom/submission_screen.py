@@ -42,7 +42,7 @@ _HELP = (
     " points at.",
     "d shows what the devices did. A class is graded without recordings, so the first time the submission is"
     " graded again with the same seed, device and isolation. The journal does not change, and the recording is"
-    " kept.",
+    " saved.",
     "R grades it again in the same way, and compares the results. The new report replaces the old one in the"
     " journal only if you confirm it; the old one moves to replaced/.",
 )
@@ -111,9 +111,9 @@ class SubmissionScreen(BaseScreen[bool]):
         counts = " (counts)" if which and attempt is mark.counted else ""
         exercise = title_of(self.table.gradebook.exercise(mark.exercise))
         self._title.update(f"{student.id}{name} · {exercise}{which}{counts}")
-        items = [f"! {item.kind.heading}: {item.why}" for item in self.table.items.get(attempt.handed_in, ())]
+        items = [f"! {item.kind.heading}: {item.why}" for item in self.table.items.get(attempt.submission, ())]
         points = f"{points_of(mark)} points" if points_of(mark) else mark_words(mark)
-        reasons = [points if attempt is mark.counted else "", attempt.handed_in.source, attempt.reason]
+        reasons = [points if attempt is mark.counted else "", attempt.submission.source, attempt.reason]
         self._about.update("\n".join(filter(None, [" · ".join(filter(None, reasons)), *items])))
         self.say("")
         keys = bar("submission", *([] if len(mark.attempts) > 1 else ["attempt"]))
@@ -121,7 +121,7 @@ class SubmissionScreen(BaseScreen[bool]):
         in_thread(self._read, attempt)
 
     def _read(self, attempt: Attempt) -> None:
-        submission = attempt.handed_in
+        submission = attempt.submission
         text, fault = "", submission.refusal
         if submission.sha256:
             try:
@@ -242,7 +242,7 @@ class SubmissionScreen(BaseScreen[bool]):
         exercise = self.table.gradebook.exercise(self.mark.exercise)
         view = first_view(
             recording,
-            attempt=self.attempt.handed_in.attempt,
+            attempt=self.attempt.submission.attempt,
             title=f"{self.mark.student} · {title_of(exercise)}",
             file_name=f"{self.mark.exercise.rpartition('/')[2]}.py",
             source=self.source,
@@ -259,8 +259,8 @@ class SubmissionScreen(BaseScreen[bool]):
 
     def action_again(self) -> None:
         """Ask, then regrade the attempt."""
-        if self.attempt.handed_in.refusal:
-            self.say("A refused file cannot be graded.")
+        if self.attempt.submission.refusal:
+            self.say("A rejected file cannot be graded.")
         elif not self.is_busy():
             answers = (Answer("grade", "g", "Grade it again"), Answer("leave", "l", "Leave it"))
             question = QuestionDialog("Grade this submission again?", _AGAIN, answers)
@@ -281,8 +281,8 @@ class SubmissionScreen(BaseScreen[bool]):
             self.call_later(self._show_error, number, error)
 
     def _with_real_id(self, attempt: Attempt) -> Attempt:
-        student = self.table.gradebook.real_id(attempt.handed_in.student)
-        return replace(attempt, handed_in=replace(attempt.handed_in, student=student))
+        student = self.table.gradebook.real_id(attempt.submission.student)
+        return replace(attempt, submission=replace(attempt.submission, student=student))
 
     def _start_grading(self, number: int, request: GradeRequest, part: Path | None) -> None:
         if number == self._number and self._doing:

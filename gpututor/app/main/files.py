@@ -420,7 +420,7 @@ class FileController:
             self._host.show_file_state()
             return
         self._undecided = None
-        self._host.status.show_news("" if backup is None else f"Kept: .backups/{backup.name}")
+        self._host.status.show_news("" if backup is None else f"Backup: .backups/{backup.name}")
         self._host.show_file_state()
         if not (is_draft and self._offer_draft()):
             self._run_waiting()

@@ -1,4 +1,4 @@
-"""Help for learners who are stuck: hints, the solution, a new start; what was learnt, and what to repeat."""
+"""Help for learners who are stuck: hints, the solution, a new start; what was learned, and what to repeat."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class LearningController:
         self._attempts.record(ProgressEvent(EventKind.BEGUN_AGAIN, self._host.exercise.key))
         self._files.reread()
         self._host.show_file_state()
-        self._host.status.show_news(f"Reset. Kept: .backups/{backup.name}")
+        self._host.status.show_news(f"Reset. Backup: .backups/{backup.name}")
 
     # Progress
 

@@ -18,7 +18,7 @@ from gpututor.app.widgets.folding import LEAST_WIDTH, fold
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
 
-_COLOURS = {"-": "$text-error", "+": "$text-success", " ": ""}
+_COLORS = {"-": "$text-error", "+": "$text-success", " ": ""}
 _GUTTER = 3
 
 
@@ -88,7 +88,7 @@ class DiffView(Static):
             arrow = "▸" if line.change and line.change == self.current else " "
             for ahead, part in fold(escape_control_chars(line.text.expandtabs(4)), width - _GUTTER):
                 text = f"{' ' if ahead else arrow}{line.sign} {ahead}{part.rstrip()}\n"
-                parts.append((text, _COLOURS[line.sign]) if _COLOURS[line.sign] else text)
+                parts.append((text, _COLORS[line.sign]) if _COLORS[line.sign] else text)
                 row += 1
         self.update(Content.assemble(*parts) if self.changes else "Both are the same.")
 

@@ -323,7 +323,7 @@ def changes(
     elif before is None:
         return "The attempt before cannot be read.", ()
     elif before.source is None:
-        return f"The text of attempt {before.number} was not kept.", ()
+        return f"The text of attempt {before.number} was not saved.", ()
     else:
         name, old = f"attempt {before.number}", before.source
     if old == attempt.source:

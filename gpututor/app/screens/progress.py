@@ -159,7 +159,7 @@ class ProgressScreen(BaseModal[Choice]):
                 else "○ Nothing yet: pass some exercises."
             )
             return
-        yield _heading("x starts the exercise over; your file is kept in .backups.")
+        yield _heading("x starts the exercise over; your file is saved in .backups.")
         yield _heading("")
         exercises = {exercise.key: exercise for exercise in self._course.exercises}
         for repeat in overview.repeats:

@@ -274,7 +274,7 @@ class PairLinesPage(ListTab):
         if pair.other.is_baseline:
             self._head.update(f"The lines of {pair.other.short} are the author's, and are not shown.")
         elif not self._lines:
-            self._head.update("No line of either file did anything on a device, or the texts were not kept.")
+            self._head.update("No line of either file did anything on a device, or the texts were not saved.")
         else:
             numbers = (pair.left.attempt, pair.right.attempt)
             heads = "".join(f"{f'line of {number}':>10}{'time':>9} " for number in numbers)

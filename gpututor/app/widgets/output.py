@@ -123,7 +123,7 @@ def printed(run: RunSummary, most_lines: int | None = SHOWN_LINES) -> str:
         if len(lines) > most_lines:
             shown.append(f"… {len(lines) - most_lines:,} more lines: v shows all")
     if run.output_dropped_bytes:
-        shown.append(f"… {run.output_dropped_bytes:,} more bytes were not kept")
+        shown.append(f"… {run.output_dropped_bytes:,} more bytes were not stored")
     return "\n".join(shown)
 
 

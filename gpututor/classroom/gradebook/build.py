@@ -78,7 +78,7 @@ def make_gradebook(
     course = course_of(class_)
     graded, notices = _graded(folder, submitted)  # keys of gradings follow from real ids
     if not with_names:
-        files = zip(submitted.handed_in, class_.handed_in, strict=True)
+        files = zip(submitted.submissions, class_.submissions, strict=True)
         graded = {new: _without_names(graded[old], pseudonyms) for old, new in files if old in graded}
     notices += _roster_warnings(people, others) if people is not None else ()
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
@@ -113,7 +113,7 @@ def gradebook_of(
     known = _known_checks(class_, graded, rules, exercises, describe)
     warnings = [*notices, *check_warnings(rules, known), *_student_warnings(rules, class_)]
     by_exercise: dict[str, list[Submission]] = {}
-    for submission in class_.handed_in:
+    for submission in class_.submissions:
         by_exercise.setdefault(submission.exercise, []).append(submission)
     assigned = rules.assigned or tuple(by_exercise)
     students = sorted(class_.students, key=lambda student: student.id)
@@ -174,7 +174,7 @@ def _graded(folder: ClassFolder, class_: Class) -> tuple[dict[Submission, Graded
         failures = read_failures(folder)
     except UsageError as error:  # it only explains missing reports
         notices.append(GradebookWarning(error.title, error.advice))
-    for submission in class_.handed_in:
+    for submission in class_.submissions:
         key = options.key_of(submission)
         if key is None:
             continue
@@ -198,7 +198,7 @@ def _known_checks(
 ) -> dict[str, frozenset[str]]:
     """Collect names of checks by exercise: those in reports, and those of exercises whose rules name others."""
     known: dict[str, set[str]] = {}
-    for submission in class_.handed_in:
+    for submission in class_.submissions:
         if submission in graded and (report := graded[submission].report) is not None:
             known.setdefault(submission.exercise, set()).update(verdict.check for verdict in report.verdicts)
     for_all = {*rules.hidden, *rules.hidden_until_due, *rules.needs}
@@ -260,7 +260,7 @@ def _roster_warnings(roster: Roster, others: Sequence[str]) -> Iterator[Gradeboo
 def _extension_warnings(students: Sequence[StudentMarks]) -> Iterator[GradebookWarning]:
     """Warn of files that only the platform calls late, if their students have extensions."""
     attempts = [attempt for marks in students for mark in marks.marks for attempt in mark.attempts]
-    if sources := [attempt.handed_in.source for attempt in attempts if attempt.lateness.words == EXTENDED]:
+    if sources := [attempt.submission.source for attempt in attempts if attempt.lateness.words == EXTENDED]:
         names = ", ".join(sources[:_MOST_NAMED]) + (" …" if len(sources) > _MOST_NAMED else "")
         title = f"Marked late by the platform, but with an extension, so nothing is taken off: {names}."
         advice = "The platform gives no times. Check them there; `gpututor classroom mark` sets a mark by hand."
@@ -272,7 +272,7 @@ def _attempts_warnings(students: Sequence[StudentMarks], rules: Rules) -> Iterat
     names = []
     for mark in (mark for marks in students for mark in marks.marks):
         limit = rules.max_attempts_for(mark.exercise)
-        if limit is not None and mark.counted is not None and mark.counted.handed_in.attempt > limit:
+        if limit is not None and mark.counted is not None and mark.counted.submission.attempt > limit:
             names.append(f"{mark.student} {mark.exercise}")
     if names:
         shown = ", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")

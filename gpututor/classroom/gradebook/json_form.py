@@ -66,7 +66,7 @@ def _mark(mark: Mark) -> dict[str, Any]:
         "standing": mark.status,
         "so_far": mark.points,
         "of": mark.known_of,
-        "attempt": counted.handed_in.attempt if counted is not None else None,
+        "attempt": counted.submission.attempt if counted is not None else None,
         "attempts": len(mark.attempts),
         "late_per_cent": counted.lateness.per_cent if counted is not None else 0.0,
         "slip_days": counted.lateness.slip_days if counted is not None else 0,

@@ -87,7 +87,7 @@ def times_of(mark: Mark, rules: Rules) -> dict[Timed, float]:
         return best
     limit = rules.max_attempts_for(mark.exercise)
     for attempt in mark.attempts:
-        may_count = not attempt.lateness.too_late and (limit is None or attempt.handed_in.attempt <= limit)
+        may_count = not attempt.lateness.too_late and (limit is None or attempt.submission.attempt <= limit)
         if may_count and attempt.report is not None and attempt.status is MarkStatus.FINAL:
             for timed, ratio in _ratios_of(attempt.report, mark.exercise, rules).items():
                 best[timed] = min(ratio, best.get(timed, ratio))

@@ -114,11 +114,11 @@ def score_attempt(
     )
 
 
-def attempt_of(handed_in: Submission, graded: GradedAttempt, of: Score, rules: Rules, slip_days: int = 0) -> Attempt:
+def attempt_of(submission: Submission, graded: GradedAttempt, of: Score, rules: Rules, slip_days: int = 0) -> Attempt:
     """Score a submission, whose due date is moved by `slip_days`."""
-    lateness = lateness_of(handed_in, rules, slip_days)
+    lateness = lateness_of(submission, rules, slip_days)
     report = graded.report
-    if handed_in.refusal:
+    if submission.refusal:
         status, outcome, report = MarkStatus.REFUSED, Outcome.REJECTED, None
     elif report is None:
         status, outcome = MarkStatus.NOT_GRADED, None
@@ -139,9 +139,9 @@ def attempt_of(handed_in: Submission, graded: GradedAttempt, of: Score, rules: R
         if not set(needs).isdisjoint(failed):  # the others stay without points
             failed += [name for name in of.of_check if name not in needs]
         most = _after_lateness(of.without(failed), lateness, of, rules)
-    why = "" if status is MarkStatus.FINAL else _why_no_mark(handed_in, graded, status)
+    why = "" if status is MarkStatus.FINAL else _why_no_mark(submission, graded, status)
     return Attempt(
-        handed_in=handed_in,
+        submission=submission,
         status=status,
         outcome=outcome,
         report=report,
@@ -179,20 +179,20 @@ def _held_back(mark: CheckMark) -> CheckMark:
     return replace(mark, status=Status.HELD_BACK, points=0.0)
 
 
-def lateness_of(handed_in: Submission, rules: Rules, slip_days: int = 0) -> Lateness:
+def lateness_of(submission: Submission, rules: Rules, slip_days: int = 0) -> Lateness:
     """Compare with the student's due date, moved by `slip_days`.
 
     A file that only the platform marks as late is one period late; a slip day covers it.
     """
     policy = rules.late
-    used = min(slip_days, slip_days_needed(handed_in, rules))
-    late_s = _late_s(handed_in, rules)
+    used = min(slip_days, slip_days_needed(submission, rules))
+    late_s = _late_s(submission, rules)
     if late_s is not None:
         late_s = max(late_s - used * PERIOD_S["day"], 0.0)
         periods, known = policy.periods(late_s), True
     else:
-        late_s, periods, known = 0.0, int(handed_in.late and not used), False
-        if periods and rules.extends(handed_in.exercise, handed_in.student):
+        late_s, periods, known = 0.0, int(submission.late and not used), False
+        if periods and rules.extends(submission.exercise, submission.student):
             return Lateness(words=EXTENDED)
     days = count(used, "slip day")
     if not periods:
@@ -206,24 +206,24 @@ def lateness_of(handed_in: Submission, rules: Rules, slip_days: int = 0) -> Late
     return Lateness(periods, per_cent, False, words, used)
 
 
-def slip_days_needed(handed_in: Submission, rules: Rules) -> int:
+def slip_days_needed(submission: Submission, rules: Rules) -> int:
     """Return the number of days by which the due date must move for an attempt to be in time."""
-    late_s = _late_s(handed_in, rules)
+    late_s = _late_s(submission, rules)
     if late_s is not None:
         return rules.late.slip_days(late_s)
-    return int(handed_in.late and not rules.extends(handed_in.exercise, handed_in.student))
+    return int(submission.late and not rules.extends(submission.exercise, submission.student))
 
 
-def _late_s(handed_in: Submission, rules: Rules) -> float | None:
+def _late_s(submission: Submission, rules: Rules) -> float | None:
     """Return the seconds after the student's due date, 0 if in time; None if a time is unknown."""
-    due, at = rules.due_for(handed_in.exercise, handed_in.student), submitted_at(handed_in)
+    due, at = rules.due_for(submission.exercise, submission.student), submitted_at(submission)
     return max((at - due).total_seconds(), 0.0) if due is not None and at is not None else None
 
 
-def submitted_at(handed_in: Submission) -> datetime | None:
+def submitted_at(submission: Submission) -> datetime | None:
     """Return the time of submission; None if it is unknown."""
     try:
-        at = datetime.fromisoformat(handed_in.submitted_at)
+        at = datetime.fromisoformat(submission.submitted_at)
     except ValueError:
         return None
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
@@ -238,11 +238,11 @@ def _after_lateness(earned: float, lateness: Lateness, of: Score, rules: Rules) 
     return min(max(rules.rounded(left), 0.0), of.most)
 
 
-def _why_no_mark(handed_in: Submission, graded: GradedAttempt, status: MarkStatus) -> str:
+def _why_no_mark(submission: Submission, graded: GradedAttempt, status: MarkStatus) -> str:
     report = graded.report
     if status is MarkStatus.REFUSED:
-        reason = handed_in.refusal or (report.reason if report is not None else "")
-        return f"It was refused: {reason or 'it cannot be graded.'}"
+        reason = submission.refusal or (report.reason if report is not None else "")
+        return f"It was rejected: {reason or 'it cannot be graded.'}"
     if report is None:
         return graded.problem
     match report.outcome:
@@ -267,7 +267,7 @@ def mark_of(
         status = MarkStatus.NOT_HANDED_IN
         return Mark(student, of.exercise, status, 0.0, of.known_of, reason=reason, misplaced=misplaced)
     limit = rules.max_attempts_for(of.exercise)
-    allowed = [attempt for attempt in attempts if limit is None or attempt.handed_in.attempt <= limit]
+    allowed = [attempt for attempt in attempts if limit is None or attempt.submission.attempt <= limit]
     if not allowed:  # the platform keeps the last attempt only
         points, counted, status = 0.0, attempts[0], MarkStatus.OPEN
     elif rules.attempts == "last":
@@ -290,7 +290,7 @@ def attempt_words(mark: Mark, rules: Rules, undecided: str) -> str:
     counted, limit = mark.counted, rules.max_attempts_for(mark.exercise)
     if counted is None:
         return ""
-    number, total = (attempt.handed_in.attempt for attempt in (counted, mark.attempts[-1]))
+    number, total = (attempt.submission.attempt for attempt in (counted, mark.attempts[-1]))
     if limit is not None and number > limit:
         first = count(limit, "attempt counts", "attempts count")
         return f"Only the first {first}, but the earliest submitted file is from attempt {number}."
@@ -370,7 +370,7 @@ def summary(
     counting = (MarkStatus.FINAL, MarkStatus.NOT_HANDED_IN) if counts_missing else (MarkStatus.FINAL,)
     shares = [min(mark.share, 1.0) for mark in marks if mark.status in counting]
     outcomes = Counter(attempt.outcome for attempt in counted if attempt.outcome is not None)
-    reports = [(attempt.handed_in.student, attempt.report) for attempt in counted if attempt.report is not None]
+    reports = [(attempt.submission.student, attempt.report) for attempt in counted if attempt.report is not None]
     timings = [timing for student, report in reports for timing in timings_of(student, report)]
     return ExerciseSummary(
         exercise=exercise,

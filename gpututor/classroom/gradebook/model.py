@@ -40,7 +40,13 @@ class MarkStatus(StrEnum):
     @property
     def word(self) -> str:
         """Text in place of a missing mark; empty for a mark."""
-        return {MarkStatus.OPEN: "open", MarkStatus.REFUSED: "refused", MarkStatus.NOT_GRADED: "waiting"}.get(self, "")
+        return {MarkStatus.OPEN: "open", MarkStatus.REFUSED: "rejected", MarkStatus.NOT_GRADED: "waiting"}.get(self, "")
+
+    @property
+    def phrase(self) -> str:
+        """The status in words for people; values are for files."""
+        words = {MarkStatus.REFUSED: "rejected", MarkStatus.NOT_HANDED_IN: "not submitted"}
+        return words.get(self, self.value)
 
 
 @dataclass(frozen=True)
@@ -79,11 +85,11 @@ class Lateness:
 class Attempt:
     """A submission and its score."""
 
-    handed_in: Submission
+    submission: Submission
     status: MarkStatus
     """Never `NOT_HANDED_IN`."""
     outcome: Outcome | None
-    """`rejected` for a refused file; None before it is graded."""
+    """`rejected` for a rejected file; None before it is graded."""
     report: Report | None
     key: GradingKey | None
     checks: tuple[CheckMark, ...]
@@ -144,7 +150,7 @@ class Mark:
     @property
     def shown_word(self) -> str:
         """The mark as a number, or why there is none."""
-        return number(self.points) if self.status is MarkStatus.FINAL else self.status.value
+        return number(self.points) if self.status is MarkStatus.FINAL else self.status.phrase
 
     @property
     def computed_word(self) -> str:
@@ -257,7 +263,7 @@ class ExerciseSummary:
     handed_in: int
     """Number of students with an attempt."""
     without_mark: int
-    """Number of students whose mark is open, refused or not graded yet."""
+    """Number of students whose mark is open, rejected or not graded yet."""
     outcomes: tuple[tuple[Outcome, int], ...]
     """Counts of the attempts that count, most frequent first."""
     distribution: tuple[int, ...]

@@ -46,7 +46,7 @@ def spend_slip_days(
 
 def _needed(mark: Mark, rules: Rules) -> int:
     """Return the number of days with which all attempts would be in time."""
-    return max((slip_days_needed(attempt.handed_in, rules) for attempt in mark.attempts), default=0)
+    return max((slip_days_needed(attempt.submission, rules) for attempt in mark.attempts), default=0)
 
 
 def _worth(marks: Mapping[str, Mark], rules: Rules) -> float:

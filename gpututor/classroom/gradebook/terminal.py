@@ -44,7 +44,7 @@ def lines_of(gradebook: Gradebook, width: int) -> Iterator[str]:
 
 def _overview(gradebook: Gradebook) -> Iterator[str]:
     class_, rules = gradebook.class_, gradebook.rules
-    students, files = count(len(gradebook.students), "student"), count(len(class_.handed_in), "file")
+    students, files = count(len(gradebook.students), "student"), count(len(class_.submissions), "file")
     unowned = sum(not file.students for file in class_.unmatched)
     misplaced = sum(bool(file.students) and not file.exercise for file in class_.unmatched)
     unmatched = f", {count(unowned, 'file')} of no student" if unowned else ""
@@ -56,16 +56,16 @@ def _overview(gradebook: Gradebook) -> Iterator[str]:
 
 
 def _exercises(gradebook: Gradebook, width: int) -> Iterator[str]:
-    rows = [("Exercise", "Handed in", "No mark", "Mean", "Of", "Most often failed")]
+    rows = [("Exercise", "Submitted", "No mark", "Mean", "Of", "Most often failed")]
     for exercise in gradebook.exercises:
         failed = escape_control_chars(
             ", ".join(f"{each.check} {each.failed}" for each in exercise.checks if each.failed)
         )
         mean = f"{exercise.mean_share:.0%}" if exercise.mean_share is not None else "–"
-        handed_in = f"{exercise.handed_in}/{len(gradebook.students)}"
+        submitted = f"{exercise.handed_in}/{len(gradebook.students)}"
         title = escape_control_chars(exercise.numbered_title)
         title = f"({title})" if exercise.is_dropped else title
-        rows.append((title, handed_in, str(exercise.without_mark), mean, number(exercise.known_of), failed))
+        rows.append((title, submitted, str(exercise.without_mark), mean, number(exercise.known_of), failed))
     widths = [_widest(column) for column in list(zip(*rows, strict=True))[1:-1]]
     name = min(_widest([row[0] for row in rows]), max(_LEAST_NAME, width - sum(widths) - 2 * len(rows[0]) - 14))
     for row in rows:
@@ -108,10 +108,12 @@ def _wrapped(lines: Iterator[str], width: int) -> Iterator[str]:
 def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
     marks = [mark for student in gradebook.students for mark in student.marks[:shown]]
     statuses = {mark.status for mark in marks}
-    lines = ["– not handed in"] if MarkStatus.NOT_HANDED_IN in statuses else []
+    lines = ["– not submitted"] if MarkStatus.NOT_HANDED_IN in statuses else []
     lines += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
     lines += [
-        f"{status.word}: {status.value}, no mark yet" if status.word != status.value else f"{status.word}: no mark yet"
+        f"{status.word}: {status.phrase}, no mark yet"
+        if status.word != status.phrase
+        else f"{status.word}: no mark yet"
         for status in MarkStatus
         if status.word and status in statuses
     ]

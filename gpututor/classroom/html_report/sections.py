@@ -49,7 +49,7 @@ def overview(gradebook: Gradebook) -> str:
     totals = [min(marks.points / marks.of, 1.0) for marks in students if marks.final and marks.of]
     figures = [
         ("Students", f"{len(students):,}"),
-        ("Files handed in", f"{len(class_.handed_in):,}"),
+        ("Files submitted", f"{len(class_.submissions):,}"),
         ("Exercises", str(len(gradebook.exercises))),
         ("Final totals", f"{sum(marks.final for marks in students)} of {len(students)}"),
     ]
@@ -78,7 +78,7 @@ def exercises(gradebook: Gradebook) -> str:
 
 def _card(each: ExerciseSummary, students: int) -> str:
     facts = [
-        f"{each.handed_in} of {students} handed in",
+        f"{each.handed_in} of {students} submitted",
         f"{number(each.known_of)} points" + (" (not known yet)" if each.known_of is None else ""),
     ]
     if each.extra:
@@ -272,7 +272,7 @@ def _cell(target: str, mark: Mark) -> str:
 def _legend(gradebook: Gradebook) -> str:
     marks = [mark for student in gradebook.students for mark in student.marks]
     statuses = {mark.status for mark in marks}
-    words = ["– not handed in"] if MarkStatus.NOT_HANDED_IN in statuses else []
+    words = ["– not submitted"] if MarkStatus.NOT_HANDED_IN in statuses else []
     words += [f"{status.word}: no mark yet" for status in MarkStatus if status.word and status in statuses]
     words += [f"{BY_HAND} by hand"] if gradebook.by_hand else []
     words += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
@@ -317,7 +317,7 @@ def _details(place: int, marks: StudentMarks, body: str) -> str:
 
 
 def _exercise(id: str, exercise: ExerciseSummary, mark: Mark, view: StudentView, lines: SubmittedLines) -> str:
-    sha256 = mark.counted.handed_in.sha256 if mark.counted is not None else ""
+    sha256 = mark.counted.submission.sha256 if mark.counted is not None else ""
     notes = f"<p>{text(' '.join(view.notes))}</p>" if view.notes else ""
     findings = "".join(_check_of_student(check, sha256, lines) for check in view.checks if check.findings)
     return (

@@ -90,17 +90,17 @@ MOST_LISTED = 20
 
 def summary(class_: Class, course: Course) -> list[str]:
     """Describe the class in lines of plain text, with at most `MOST_LISTED` lines of each list."""
-    exercises = len({submission.exercise for submission in class_.handed_in})
+    exercises = len({submission.exercise for submission in class_.submissions})
     lines = [
         f"Read in the layout `{class_.layout}`: {count(len(class_.students), 'student')}, "
-        f"{count(len(class_.handed_in), 'file')} for {count(exercises, 'exercise')}."
+        f"{count(len(class_.submissions), 'file')} for {count(exercises, 'exercise')}."
     ]
     lines += _by_exercise(class_, course)
-    graded = {submission.student for submission in class_.handed_in if not submission.refusal}
+    graded = {submission.student for submission in class_.submissions if not submission.refusal}
     idle = [student.called for student in class_.students if student.id not in graded]
     lines += _listed(f"{count(len(idle), 'student')} without a gradable file:", idle)
-    refused = [f"{each.source}: {each.refusal}" for each in class_.handed_in if each.refusal]
-    lines += _listed(f"{count(len(refused), 'file')} refused:", refused)
+    rejected = [f"{each.source}: {each.refusal}" for each in class_.submissions if each.refusal]
+    lines += _listed(f"{count(len(rejected), 'file')} rejected:", rejected)
     unmatched = [f"{file.source}: {file.why}" for file in class_.unmatched]
     lines += _listed(f"{count(len(unmatched), 'file that is', 'files that are')} not graded:", unmatched)
     if class_.ignored:
@@ -117,16 +117,16 @@ def missing_students(class_: Class, before: Class) -> list[str]:
 
 
 def _by_exercise(class_: Class, course: Course) -> list[str]:
-    files = Counter(submission.exercise for submission in class_.handed_in)
-    refused = Counter(submission.exercise for submission in class_.handed_in if submission.refusal)
-    students = Counter(exercise for _, exercise in {(each.student, each.exercise) for each in class_.handed_in})
+    files = Counter(submission.exercise for submission in class_.submissions)
+    rejected = Counter(submission.exercise for submission in class_.submissions if submission.refusal)
+    students = Counter(exercise for _, exercise in {(each.student, each.exercise) for each in class_.submissions})
     rows = [exercise for exercise in course.exercises if exercise.key in files]
     width = max((len(exercise.slug) for exercise in rows), default=0)
     lines = []
     for exercise in rows:
         key = exercise.key
         more = f", {count(files[key], 'file')}" if files[key] != students[key] else ""
-        less = f", {refused[key]} refused" if refused[key] else ""
+        less = f", {rejected[key]} rejected" if rejected[key] else ""
         lines.append(f"  {exercise.label:>5} {exercise.slug:{width}}  {count(students[key], 'student')}{more}{less}")
     return lines
 

@@ -49,7 +49,7 @@ _LARGEST_DIRECTORY = 4 << 20
 _LARGEST_DIRECTORY_OF_CLASS = 256 << 20
 _SMALL = 8 << 20
 _LONGEST_PART = 300
-"""Characters of a name that are compared; a longer name is refused anyway."""
+"""Characters of a name that are compared; a longer name is rejected anyway."""
 _READABLE = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _BROKEN = (
     zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error, EOFError, NotImplementedError, OverflowError,

@@ -100,7 +100,7 @@ def is_generic(stem: str) -> bool:
 
 
 def oddity(parts: Iterable[str]) -> str:
-    """Return a sentence with the reason why a path is refused; empty if it is fine."""
+    """Return a sentence with the reason why a path is rejected; empty if it is fine."""
     for part in parts:
         if len(part.encode("utf-8", "surrogatepass")) > LONGEST_NAME_BYTES:
             return f"Its name is longer than {LONGEST_NAME_BYTES} bytes."

@@ -71,7 +71,7 @@ _HEADINGS = {
     Kind.INTERNAL_ERROR: "Not graded, through no fault of the students",
     Kind.IDENTICAL: "The same text from several people",
     Kind.ALIKE: "Texts that are alike",
-    Kind.REFUSED: "Refused files",
+    Kind.REFUSED: "Rejected files",
     Kind.NO_EXERCISE: "Files of no exercise, from students who lack an exercise",
     Kind.UNMATCHED: "Files without a student or an exercise",
 }
@@ -248,7 +248,7 @@ def far_faster(attempts: Sequence[Attempt]) -> dict[Attempt, str]:
             for timing in timings_of("", attempt.report):
                 if timing.status is Status.PASSED:
                     place = (timing.check, timing.scenario, timing.is_measured)
-                    by_check[place].setdefault(attempt.handed_in.sha256, timing)
+                    by_check[place].setdefault(attempt.submission.sha256, timing)
     sentences: dict[str, str] = {}
     for timings in by_check.values():
         if len(timings) < FEWEST_TIMES:
@@ -258,7 +258,7 @@ def far_faster(attempts: Sequence[Attempt]) -> dict[Attempt, str]:
         if len(fast) <= max(1.0, FEW * len(timings)):
             for digest, timing in fast.items():
                 sentences.setdefault(digest, _speed_words(timing, median, len(timings)))
-    return {each: sentences[each.handed_in.sha256] for each in attempts if each.handed_in.sha256 in sentences}
+    return {each: sentences[each.submission.sha256] for each in attempts if each.submission.sha256 in sentences}
 
 
 def _speed_words(timing: Timing, median: float, texts: int) -> str:
@@ -281,7 +281,7 @@ def review_of(folder: ClassFolder, gradebook: Gradebook, share: float = SHARE) -
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
     for place, summary in enumerate(gradebook.exercises):
         attempts = [attempt for student in gradebook.students for attempt in student.marks[place].attempts]
-        attempts.sort(key=lambda attempt: (attempt.handed_in.student, attempt.handed_in.attempt))
+        attempts.sort(key=lambda attempt: (attempt.submission.student, attempt.submission.attempt))
         waiting += sum(_is_waiting(attempt) for attempt in attempts)
         decided = {student.student.id for student in gradebook.students if student.marks[place].by_hand is not None}
         items += [
@@ -290,7 +290,7 @@ def review_of(folder: ClassFolder, gradebook: Gradebook, share: float = SHARE) -
             if item.kind is Kind.SPEED or decided.isdisjoint(item.students)
         ]
         comparison = TextComparison(folder, summary.exercise, summary.label, exercises.get(summary.exercise))
-        alike, counts = comparison.compare([attempt.handed_in for attempt in attempts], share)
+        alike, counts = comparison.compare([attempt.submission for attempt in attempts], share)
         items += alike
         compared.append(counts)
     items += reviewer.unmatched()
@@ -316,7 +316,7 @@ class _Reviewer:
             if attempt in fast:
                 yield self._item(Kind.SPEED, label, attempt, fast[attempt])
             if attempt.outcome is Outcome.REJECTED:
-                why = attempt.handed_in.refusal or (report.reason if report is not None else "")
+                why = attempt.submission.refusal or (report.reason if report is not None else "")
                 yield self._item(Kind.REFUSED, label, attempt, why or "It cannot be graded.")
             elif report is None and not _is_waiting(attempt):
                 yield self._item(Kind.INTERNAL_ERROR, label, attempt, attempt.reason)
@@ -333,7 +333,7 @@ class _Reviewer:
             yield Item(kind, "", "", (), file.source, file.why, command, file.students)
 
     def _item(self, kind: Kind, label: str, attempt: Attempt, why: str) -> Item:
-        submission = attempt.handed_in
+        submission = attempt.submission
         command = self._grade_class() if submission.refusal else self._grade_one(submission, attempt.report)
         return Item(kind, submission.exercise, label, (submission,), submission.source, why, command)
 

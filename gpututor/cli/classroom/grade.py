@@ -16,7 +16,7 @@ finished grading is saved at once. After Ctrl-C, a crash, a full disk or a power
   retried, seconds, per_s, stopped
 
 Exit codes: 0 all submissions are graded; 2 wrong usage, no file belongs to an exercise, or OUT cannot be written to;
-3 this machine lacks something; 4 some gradings failed (--resume retries them), or every file is refused; 130 Ctrl-C or
+3 this machine lacks something; 4 some gradings failed (--resume retries them), or every file is rejected; 130 Ctrl-C or
 SIGTERM.
 """
 
@@ -114,7 +114,7 @@ class GradingOutput:
             self._print(f"Nothing is left to grade{already}.")
         else:
             self._print(
-                "Nothing to grade: every file is refused, for the reasons above. The feedback also gives the reasons."
+                "Nothing to grade: every file is rejected, for the reasons above. The feedback also gives the reasons."
             )
 
     def notify(self, line: str) -> None:
@@ -222,8 +222,8 @@ def summary_of(out: Path, plan: GradingPlan, work: WorkQueue, stopped: BaseExcep
         "schema_version": 1,
         "out": str(out),
         "students": len(class_.students),
-        "handed_in": len(class_.handed_in),
-        "refused": sum(bool(submission.refusal) for submission in class_.handed_in),
+        "handed_in": len(class_.submissions),
+        "refused": sum(bool(submission.refusal) for submission in class_.submissions),
         "unmatched": len(class_.unmatched),
         "gradings": plan.already + len(plan.jobs),
         "already": plan.already,

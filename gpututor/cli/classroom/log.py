@@ -69,7 +69,7 @@ def main(arguments: argparse.Namespace) -> int:
 def _gradings(folder: ClassFolder, class_: Class) -> Iterator[dict[str, Any]]:
     """Yield a row for each grading in the journal and each student who submitted its text."""
     files: dict[tuple[str, str], list[Submission]] = defaultdict(list)
-    for submission in class_.handed_in:
+    for submission in class_.submissions:
         files[submission.sha256, submission.exercise].append(submission)
     for entry in entries(folder.journal):
         if isinstance(entry, GradingError):

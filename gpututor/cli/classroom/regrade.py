@@ -5,9 +5,9 @@ Usually the result is the same. If it differs, the new result replaces the old o
 --accept. It then counts for every student who submitted this text. The old result moves to OUT/replaced, and the
 history gets an entry; `classroom log` prints it. A mark by hand stays.
 
-Exit codes: 0 the result is the same, or the new one is in the journal; 1 the result differs, and the old one was kept;
-2 wrong usage, or something changed since the grading; 3 this machine lacks something; 4 the submission could not be
-graded.
+Exit codes: 0 the result is the same, or the new one is in the journal; 1 the result differs, and the old one still
+counts; 2 wrong usage, or something changed since the grading; 3 this machine lacks something; 4 the submission could
+not be graded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from gpututor.grading.report import Report
 from gpututor.text import escape_control_chars
 
 KEPT = 1
-"""Exit code if the result differs, and the old one was kept."""
+"""Exit code if the result differs, and the old one still counts."""
 NOT_GRADED = 4
 
 
@@ -61,9 +61,9 @@ def main(arguments: argparse.Namespace) -> int:
     student = student_named(arguments.student, gradebook)
     exercise = exercise_named(arguments.exercise, gradebook)
     attempt = _attempt(student.mark_of(exercise.exercise), arguments.attempt)
-    job = regrade_job(folder, attempt.handed_in, arguments.course)
+    job = regrade_job(folder, attempt.submission, arguments.course)
     before = report_before(folder, job.key)
-    print(escape_control_chars(f"{student.student.called}, {exercise.numbered_title}: {attempt.handed_in.source}"))
+    print(escape_control_chars(f"{student.student.called}, {exercise.numbered_title}: {attempt.submission.source}"))
     print(f"  before  {result_words(before) if before is not None else 'no result'}", flush=True)
     report = _grade(regrade_request(job, None), Options.read(folder).isolation)
     print(f"  now     {result_words(report)}", flush=True)
@@ -74,16 +74,16 @@ def main(arguments: argparse.Namespace) -> int:
         print("The same result again. The journal is unchanged.")
         return 0
     if not (arguments.accept or _is_wanted()):
-        print("The old result was kept. --accept uses the new one.")
+        print("The old result still counts. --accept uses the new one.")
         return KEPT
-    old = accept_regrade(folder, attempt.handed_in, job.key, report, by, why)
+    old = accept_regrade(folder, attempt.submission, job.key, report, by, why)
     print("The new result counts." + (f" The old one: replaced/{old.name}" if old is not None else ""))
     return 0
 
 
 def _attempt(mark: Mark, number: int | None) -> Attempt:
     """Return the attempt to grade. Raises `UsageError`."""
-    numbers = [attempt.handed_in.attempt for attempt in mark.attempts]
+    numbers = [attempt.submission.attempt for attempt in mark.attempts]
     if not numbers:
         raise UsageError("There is nothing to grade: no file was submitted for it.", "")
     if number is None:

@@ -2,7 +2,7 @@
 
 OUT is the folder that `classroom grade` made. The list has: odd figures or code; times below what the device can reach,
 or far below the class's; inconclusive timings; failed gradings; identical or similar texts of different students;
-refused files; and files without an owner or an exercise.
+rejected files; and files without an owner or an exercise.
 
 Texts are compared in two ways: by fingerprints of their code, which ignore names, literals, comments and blank space,
 and by their own names and comments. Code of the course and code that many students share do not count. If little else
@@ -15,8 +15,8 @@ is left, only names and comments are compared. docs/classroom/README.md explains
   items           [{kind, exercise, label, students, files, source, why, command}]
                   kind is "needs review", "unusual speed", "inconclusive", "internal error", "identical", "alike",
                   "refused", "no exercise" (of a student who lacks an exercise) or "unmatched"
-      files       [{student, called (with their name), source, attempt, submission (the file's path in OUT; null for one
-                    that was refused)}]
+      files       [{student, called (with their name), source, attempt, submission (the file's path in OUT; null for a
+                    rejected file)}]
   pairs           [{exercise, label, students, other_students, per_cent, code, words, shared_words, files}], the most
                   similar first; code and words are null or {common, of}; files are paths in OUT
   compared        [{exercise, label, texts, compared, compared_words, fingerprints, common, solutions}]: each exercise

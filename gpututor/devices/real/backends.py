@@ -34,7 +34,7 @@ class Backend:
         self._module = getattr(torch, kind)
         self._event: Any = getattr(self._module, "Event", None)
         # The function without the observer's wrapper: the observer's own waits are not recorded.
-        self._synchronise = _unwrapped(self._module, "synchronize")
+        self._synchronize = _unwrapped(self._module, "synchronize")
         self._wait_for = _unwrapped(self._event, "synchronize")
         self._numbers: dict[tuple[int, int], int] = {}
         self._next = count(1)
@@ -82,9 +82,9 @@ class Backend:
             known = self._numbers.setdefault((index, identity), next(self._next))
         return known
 
-    def synchronise(self, index: int) -> None:
+    def synchronize(self, index: int) -> None:
         """Wait for all work of the device."""
-        self._synchronise(index)
+        self._synchronize(index)
 
     def is_capturing(self) -> bool:
         """Return True if launches become part of a graph now, instead of running."""
@@ -131,8 +131,8 @@ class MpsBackend(Backend):
     def stream(self, index: int) -> tuple[Any, int]:
         return None, 0
 
-    def synchronise(self, index: int) -> None:
-        self._synchronise()
+    def synchronize(self, index: int) -> None:
+        self._synchronize()
 
     def count(self) -> int:
         return 1

@@ -136,7 +136,7 @@ class Observation:
     def waited(self, name: str, device: torch.device, stream: int, began: int, place: Place | None = None) -> None:
         """Record that the host waited for the device since `began`."""
         where = self.name_of(device)
-        self.recorder.synchronise(name, where, stream=stream, launched=began, start=began, end=self.now(), place=place)
+        self.recorder.synchronize(name, where, stream=stream, launched=began, start=began, end=self.now(), place=place)
         watch = self.watch_of(device)
         if watch is not None:
             watch.host_waited()

@@ -286,7 +286,7 @@ class ObservingMode(TorchDispatchMode):
         self._waited(device, name, watch, lap, place)
 
     def _waited(self, device: str, name: str, watch: Stopwatch, lap: Lap, place: Place | None) -> None:
-        self._recorder.synchronise(
+        self._recorder.synchronize(
             name, device, stream=lap.stream, launched=lap.launched, start=lap.launched, end=lap.end, place=place
         )
         watch.host_waited()

@@ -129,7 +129,7 @@ def _printing(seen: Observation, real: Real, name: str, /, self: Any, **kwargs: 
     with seen.unobserved():
         text = real(self, **kwargs)
     recorder.transfer(device, "cpu", bytes_of(self), name="print", launched=began)
-    recorder.synchronise("print", device, launched=began, start=began, end=seen.now())
+    recorder.synchronize("print", device, launched=began, start=began, end=seen.now())
     return text
 
 

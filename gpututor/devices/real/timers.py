@@ -153,7 +153,7 @@ class DeviceStopwatch(Stopwatch):
     def settle(self) -> None:
         if not self._pending or self._is_capturing():
             return
-        self._guarded(lambda: self._backend.synchronise(self._index))
+        self._guarded(lambda: self._backend.synchronize(self._index))
         self._sweep(wait=True)
 
     def _recorded(self, stream: Any) -> Any | None:
@@ -176,7 +176,7 @@ class DeviceStopwatch(Stopwatch):
     def _tie_clocks(self) -> None:
         """Compare the clocks: an event on an idle device happens between two readings of the host's clock."""
         backend = self._backend
-        backend.synchronise(self._index)
+        backend.synchronize(self._index)
         stream, _ = backend.stream(self._index)
         best = -1
         for _ in range(_TIES):

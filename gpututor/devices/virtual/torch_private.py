@@ -318,12 +318,12 @@ def forget_global_device_context() -> None:
         del torch._GLOBAL_DEVICE_CONTEXT.device_context
 
 
-_real_initialised: Any = torch.cuda.is_initialized
+_real_initialized: Any = torch.cuda.is_initialized
 
 
 def real_cuda_has_started() -> bool:
     """Return True if this process uses a real GPU, without calling CUDA. Must not be called while patches are on."""
-    return bool(_real_initialised())
+    return bool(_real_initialized())
 
 
 cuda_device_index: Any = torch.cuda._utils._get_device_index

@@ -1,4 +1,4 @@
-"""Refused files and the leftovers of tools; nothing is read through a link or written elsewhere."""
+"""Rejected files and the leftovers of tools; nothing is read through a link or written elsewhere."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def entry(name: str, mode: int = 0o100644, flags: int = 0) -> zipfile.ZipInfo:
 
 def refused(reading: Reader, source: Path) -> dict[str, str]:
     """Return the refusal of each refused file."""
-    return {file.source: file.refusal for file in reading(source).handed_in if file.refusal}
+    return {file.source: file.refusal for file in reading(source).submissions if file.refusal}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_links_pipes_and_sockets_are_not_opened(laid_out: LaidOut, reading: Read
     whys |= {"ana/5.1.py": "is a pipe", "ana/5.1.zip": "is a pipe", "ana/5.2.py": "is a socket"}
     assert phrases(reasons(class_), whys) == whys
     assert [student.id for student in class_.students] == ["ana", "kim", "lee"]
-    assert not any(file.sha256 for file in class_.handed_in if file.refusal)
+    assert not any(file.sha256 for file in class_.submissions if file.refusal)
 
 
 def test_a_file_that_becomes_a_link_is_not_followed(
@@ -187,7 +187,7 @@ def test_encrypted_broken_and_unusual_zips_are_refused(laid_out: LaidOut, readin
     assert phrases(reasons(class_), whys) == whys
     assert {"cut", "empty", "text", "locked"} <= {student.id for student in class_.students}
     assert ("ana", "one_big_copy") in facts(class_)
-    assert [file.source for file in class_.handed_in if not file.refusal] == ["damaged.zip: in_place.py"]
+    assert [file.source for file in class_.submissions if not file.refusal] == ["damaged.zip: in_place.py"]
 
 
 def test_zip_bombs_are_refused(laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,7 @@ def test_unprintable_names_are_refused_and_escaped(laid_out: LaidOut, reading: R
     whys = dict.fromkeys(("kim/5.1\\u202e.py", "kim/in_place\\x1b.py"), "control characters")
     whys |= {"jos\\udce9/\\udcff/in_place.py": "not UTF-8"}
     assert phrases(reasons(class_), whys) == whys
-    assert {file.student for file in class_.handed_in if not file.refusal} == {"jos-udce9", "-u200fאבי", "l-nee"}
+    assert {file.student for file in class_.submissions if not file.refusal} == {"jos-udce9", "-u200fאבי", "l-nee"}
 
 
 def test_names_in_zips_are_decoded_or_refused(laid_out: LaidOut, reading: Reader) -> None:
@@ -257,20 +257,20 @@ def test_names_in_zips_are_decoded_or_refused(laid_out: LaidOut, reading: Reader
     umlaut = zipped({"m?ller/5.1.py": A}).replace(b"m?ller", b"m\x81ller")
     mac = zipped({"m??ller/5.1.py": A}).replace(b"m??ller", "müller".encode())
     class_ = reading(laid_out({"kim.zip": content, "lee.zip": umlaut, "mac.zip": mac}))
-    assert [file.source for file in class_.handed_in if not file.refusal] == [
+    assert [file.source for file in class_.submissions if not file.refusal] == [
         "lee.zip: müller/5.1.py",
         "mac.zip: müller/5.1.py",
     ]
-    zero, long_name = sorted(file.refusal for file in class_.handed_in if file.refusal)
+    zero, long_name = sorted(file.refusal for file in class_.submissions if file.refusal)
     assert "zero byte" in zero
     assert "255 bytes" in long_name
-    assert max(len(file.source) for file in class_.handed_in) <= 300
+    assert max(len(file.source) for file in class_.submissions) <= 300
 
 
 def test_different_texts_are_attempts_of_which_the_last_ten_count(laid_out: LaidOut, reading: Reader) -> None:
     content = zipped({"5.1.py": "1", "5.1.PY": "2", "one_big_copy (2).py": "3", "x/5_1.py": "1"})
     class_ = reading(laid_out({"kim.zip": content, "lee/5.1.py": A}))
-    assert [(file.source, file.attempt) for file in class_.handed_in if file.student == "kim"] == [
+    assert [(file.source, file.attempt) for file in class_.submissions if file.student == "kim"] == [
         ("kim.zip: 5.1.PY", 1),
         ("kim.zip: 5.1.py", 2),
         ("kim.zip: one_big_copy (2).py", 3),
@@ -280,7 +280,7 @@ def test_different_texts_are_attempts_of_which_the_last_ten_count(laid_out: Laid
     assert "kim.zip: 5.1.py" in why
     many = {f"5.1 ({number}).py": f"{A}#{number}" for number in range(1, 31)}
     class_ = reading(laid_out({"kim.zip": zipped(many), "lee/5.1.py": A}))
-    kim = [(file.source, file.attempt) for file in class_.handed_in if file.student == "kim"]
+    kim = [(file.source, file.attempt) for file in class_.submissions if file.student == "kim"]
     assert kim == [(f"kim.zip: 5.1 ({20 + number}).py", number) for number in range(1, 11)]
     assert set(reasons(class_)) == {f"kim.zip: 5.1 ({number}).py" for number in range(1, 21)}
     assert all("last 10" in why for why in reasons(class_).values())
@@ -294,7 +294,7 @@ def test_files_and_bytes_of_a_student_are_limited(
     many = {f"{number}/5.1.py": str(number) for number in range(6)}
     large = {f"{number}/5.1.py": f"#{number}" * (150 << 10) for number in range(5)}
     class_ = reading(laid_out({"kim.zip": zipped(many), "lee.zip": zipped(large)}))
-    kims, lees = (file.refusal for file in class_.handed_in if file.refusal)
+    kims, lees = (file.refusal for file in class_.submissions if file.refusal)
     assert "5 files" in kims
     assert "1 MiB" in lees
 

@@ -117,7 +117,7 @@ def test_a_students_folder_or_zip_may_be_a_workspace_at_any_depth(either: LaidOu
 def test_equal_texts_are_stored_once(laid_out: LaidOut, reading: Reader, kept: ClassFolder) -> None:
     content = "a = 'é'\r\n".encode()
     class_ = reading(laid_out({"kim/5.1.py": content, "ana/5.1.py": b"\xef\xbb\xbf" + content, "lee/5.2.py": b"#"}))
-    file, other, short = (kept.submission(file.sha256) for file in class_.handed_in)
+    file, other, short = (kept.submission(file.sha256) for file in class_.submissions)
     assert file == other
     assert file.read_bytes() == content
     assert short.read_bytes() == b"#"
@@ -201,7 +201,7 @@ def test_the_file_named_after_the_exercise_counts(laid_out: LaidOut, reading: Re
         }
     )
     class_ = reading(source, exercise="5.1")
-    assert [(file.source, file.attempt) for file in class_.handed_in] == [
+    assert [(file.source, file.attempt) for file in class_.submissions] == [
         ("ana/one_big_copy.py", 1),
         ("eve/mine.py", 1),
         ("eve/mine (1).py", 2),
@@ -226,7 +226,7 @@ def test_notebooks_count_and_the_layout_option_overrides(laid_out: LaidOut, read
     for layout, of_layout in files.items():
         class_ = reading(laid_out(of_layout, layout))
         assert class_.layout == layout
-        kim, lee, max_ = class_.handed_in
+        kim, lee, max_ = class_.submissions
         program = kept.read_submission(kim.sha256) or ""
         assert program.startswith("# From a notebook: code cells 2, 3.\n")
         assert (kim.refusal, "f()" in lee.refusal, "line 1" in max_.refusal) == ("", True, True)
@@ -274,7 +274,7 @@ def test_gradescope_gives_students_times_and_earlier_attempts(either: LaidOut, r
         Student("lee@example.org", "Lee", "lee@example.org", ""),
     )
     assert [
-        (file.student, file.exercise.partition("/")[2], file.submitted_at, file.attempt) for file in class_.handed_in
+        (file.student, file.exercise.partition("/")[2], file.submitted_at, file.attempt) for file in class_.submissions
     ] == [
         ("0123", "one_big_copy", "2026-04-26T10:00:00+00:00", 1),
         ("0123", "one_big_copy", "2026-04-26T17:34:00+00:00", 3),
@@ -303,7 +303,9 @@ def test_moodle_identifies_students_by_number(either: LaidOut, reading: Reader) 
 def test_canvas_identifies_students_and_late_uploads_in_order(either: LaidOut, reading: Reader) -> None:
     class_ = reading(either(CANVAS))
     assert class_.layout == "canvas"
-    assert [(file.student, file.exercise.partition("/")[2], file.attempt, file.late) for file in class_.handed_in] == [
+    assert [
+        (file.student, file.exercise.partition("/")[2], file.attempt, file.late) for file in class_.submissions
+    ] == [
         ("21", "one_big_copy", 1, False),
         ("21", "one_big_copy", 2, False),
         ("22", "find_the_gpu", 1, True),

@@ -115,12 +115,14 @@ def test_any_zip_loses_no_file_and_writes_nothing_elsewhere(
     (folder / "class" / "lee.zip").write_bytes(zipped({"5.1.py": "fine"}))
     out = ClassFolder(folder / "out")
     class_ = read_class(folder / "class", course, out)
-    assert ("lee", "keep_the_data_moving/one_big_copy") in {(file.student, file.exercise) for file in class_.handed_in}
+    assert ("lee", "keep_the_data_moving/one_big_copy") in {
+        (file.student, file.exercise) for file in class_.submissions
+    }
     assert sorted(os.listdir(folder)) == ["class", "out"]
     assert read(Class, asdict(class_), "") == class_
     for line in summary(class_, course):
         assert one_line(line) == line
-    for file in class_.handed_in:
+    for file in class_.submissions:
         assert file.refusal or out.submission(file.sha256).is_file()
     if not noise:
         names = [name.encode("utf-8", "replace").decode() for name, _ in files]
@@ -129,7 +131,7 @@ def test_any_zip_loses_no_file_and_writes_nothing_elsewhere(
             and not any(is_noise(part, folder=False) for part in re.split(r"[/\\]", name))
             for name in names
         )
-        assert len(class_.handed_in) - 1 + len(class_.unmatched) >= expected
+        assert len(class_.submissions) - 1 + len(class_.unmatched) >= expected
 
 
 @QUICK
@@ -169,9 +171,9 @@ def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path, monkeyp
     assert re.findall(r"`folders`|\d+", head) == ["`folders`", "3", "5", "2"]
     assert [re.findall(r"\w+", line)[2:] for line in lines[:2]] == [
         ["find_the_gpu", "1", "student"],
-        ["one_big_copy", "3", "students", "4", "files", "1", "refused"],
+        ["one_big_copy", "3", "students", "4", "files", "1", "rejected"],
     ]
-    starts = ["1 student ", "ana", "1 file refused:", "ana/5.1.py: ", "4 files "]
+    starts = ["1 student ", "ana", "1 file rejected:", "ana/5.1.py: ", "4 files "]
     starts += ["lee/0.txt: ", "lee/1.txt: ", "lee/2.txt: ", "… and 1 more: class.json", "1 file "]
     assert [line.startswith(start) for line, start in zip(lines[2:], starts, strict=True)] == [True] * len(starts)
 
@@ -183,7 +185,7 @@ def test_an_empty_class_is_an_error_and_a_misspelled_file_gets_a_suggestion(cour
     for name in ("one_big_copy_2.py", "in_place.py", "helper.py"):
         (tmp_path / "in" / "kim" / name).write_text("a = 1\n")
     class_ = read_class(tmp_path / "in", course, ClassFolder(tmp_path / "out"))
-    assert [file.exercise for file in class_.handed_in] == ["keep_the_data_moving/in_place"]
+    assert [file.exercise for file in class_.submissions] == ["keep_the_data_moving/in_place"]
     assert ["one_big_copy.py" in file.why for file in sorted(class_.unmatched, key=lambda file: file.source)] == [
         False,
         True,

@@ -45,12 +45,12 @@ SUBMISSIONS = {
 def test_a_class_without_gradable_files_is_an_error_with_advice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    course, handed_in, out = write_course(tmp_path / "course", exercises=1), tmp_path / "in", tmp_path / "out"
-    words = ["classroom", "grade", str(handed_in), "--out", str(out), "--isolation", "process", "--device", "virtual"]
+    course, submitted, out = write_course(tmp_path / "course", exercises=1), tmp_path / "in", tmp_path / "out"
+    words = ["classroom", "grade", str(submitted), "--out", str(out), "--isolation", "process", "--device", "virtual"]
     words += ["--course", str(course)]
-    handed_in.mkdir()
+    submitted.mkdir()
     for student in ("kim", "lee"):
-        with zipfile.ZipFile(handed_in / f"{student}.zip", "w") as archive:
+        with zipfile.ZipFile(submitted / f"{student}.zip", "w") as archive:
             archive.writestr("twice_1_1.py", SUBMISSIONS["kim"])
             archive.writestr("gpututor-pack.json", '{"course": "my_course"}')
     assert main(words) == 2
@@ -61,21 +61,21 @@ def test_a_class_without_gradable_files_is_an_error_with_advice(
     assert not (out / "class.json").exists()
 
     for student in ("kim", "lee"):
-        (handed_in / f"{student}.zip").unlink()
-        (handed_in / student).mkdir()
-        (handed_in / student / "homework.py").write_text(SUBMISSIONS["kim"])
+        (submitted / f"{student}.zip").unlink()
+        (submitted / student).mkdir()
+        (submitted / student / "homework.py").write_text(SUBMISSIONS["kim"])
     assert main(words) == 2
     assert "--exercise" in capsys.readouterr().err
 
-    (handed_in / "kim" / "twice_1_1.py").write_bytes(b"\xff\xfe")
+    (submitted / "kim" / "twice_1_1.py").write_bytes(b"\xff\xfe")
     assert main(words) == 4
     assert (out / "class.json").exists()
 
 
 def test_a_class_is_graded_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    course, handed_in, out = write_course(tmp_path / "course", exercises=1), tmp_path / "in", tmp_path / "out"
-    hand_in(handed_in, SUBMISSIONS)
-    words = ["classroom", "grade", str(handed_in), "--out", str(out), "--isolation", "process", "--judges", "1"]
+    course, submitted, out = write_course(tmp_path / "course", exercises=1), tmp_path / "in", tmp_path / "out"
+    hand_in(submitted, SUBMISSIONS)
+    words = ["classroom", "grade", str(submitted), "--out", str(out), "--isolation", "process", "--judges", "1"]
     words += ["--device", "virtual", "--course", str(course)]
 
     assert main([*words, "--json"]) == 0
@@ -94,11 +94,11 @@ def test_a_class_is_graded_and_resumed(tmp_path: Path, capsys: pytest.CaptureFix
 
     assert main(words) == 2
     assert "--resume" in capsys.readouterr().err
-    assert main(["classroom", "grade", str(handed_in), "--out", str(out), "--resume"]) == 0
+    assert main(["classroom", "grade", str(submitted), "--out", str(out), "--resume"]) == 0
     assert "3 are graded already" in capsys.readouterr().out
 
-    (handed_in / "zoe").rename(handed_in / "zo\u202e")
-    assert main(["classroom", "grade", str(handed_in), "--out", str(out), "--resume"]) == 0
+    (submitted / "zoe").rename(submitted / "zo\u202e")
+    assert main(["classroom", "grade", str(submitted), "--out", str(out), "--resume"]) == 0
     assert "\n  zoe\n" in capsys.readouterr().out
 
     (out / "classroom.toml").write_text("decimals = 1\n")
@@ -106,7 +106,7 @@ def test_a_class_is_graded_and_resumed(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "people.csv").write_text("id,section\nkim,A\n")
     for _ in range(2):
         rules = ["--rules", str(tmp_path / "old.toml"), "--roster", str(tmp_path / "people.csv")]
-        assert main(["classroom", "grade", str(handed_in), "--out", str(out), "--resume", *rules]) == 0
+        assert main(["classroom", "grade", str(submitted), "--out", str(out), "--resume", *rules]) == 0
     assert (out / "classroom.toml").read_text() == "decimals = 3\n"
     assert (out / "roster.csv").read_text() == "id,section\nkim,A\n"
     assert [kept.read_text() for kept in (out / "replaced").iterdir()] == ["decimals = 1\n"]
@@ -135,8 +135,8 @@ def test_the_first_judge_starts_during_the_probe_and_is_closed(
     monkeypatch.setattr("gpututor.cli.classroom.grade.start_judge", lambda isolation: bench())
     monkeypatch.setattr("gpututor.cli.classroom.grade.working_in_bubblewrap", probe)
     course = write_course(tmp_path / "course", exercises=1)
-    handed_in = hand_in(tmp_path / "class", {student: f"# {student}\n" for student in ("ann", "kim", "lee")})
-    words = ["classroom", "grade", str(handed_in), "--out", str(tmp_path / "out"), "--course", str(course)]
+    submitted = hand_in(tmp_path / "class", {student: f"# {student}\n" for student in ("ann", "kim", "lee")})
+    words = ["classroom", "grade", str(submitted), "--out", str(tmp_path / "out"), "--course", str(course)]
     assert main([*words, "--device", "virtual", "--judges", "2"]) == (0 if works else NotGradableHere.exit_code)
     assert made_at_probe == [1]
     assert bench.made == (2 if works else 1)

@@ -46,7 +46,7 @@ def test_modules_without_functions_and_events_without_a_clock_never_fail(monkeyp
     assert backend.is_capturing() is False
     assert (backend.allocated(0), backend.figures(0), backend.reserved(0)) == (0, (0, 0), 0)
     assert backend.count() > 1000
-    backend.synchronise(0)
+    backend.synchronize(0)
     backend.wait_for(None)
     assert as_xpu(monkeypatch, Event=OldEvent).event() is None
 
@@ -76,7 +76,7 @@ def test_the_recorders_own_waits_are_not_watched(monkeypatch: pytest.MonkeyPatch
     def watched(index: int) -> None:
         called.append("watched")
 
-    as_xpu(monkeypatch, synchronize=watched).synchronise(0)
+    as_xpu(monkeypatch, synchronize=watched).synchronize(0)
     assert called == ["real"]
 
 

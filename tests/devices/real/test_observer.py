@@ -71,9 +71,9 @@ def test_complete_reads_times_while_the_recording_continues(watched: Watched) ->
         assert next(iter(watched.recorder.complete())).end > 0
         row()
     assert all(event.end > event.start >= event.launched >= 0 for event in watched.events(Kind.KERNEL))
-    waited = watched.device.synchronised
+    waited = watched.device.synchronized
     watched.recorder.complete()
-    assert watched.device.synchronised == waited, "after the block nobody waits"
+    assert watched.device.synchronized == waited, "after the block nothing waits"
 
 
 def test_memory_is_recorded_when_it_is_allocated_and_freed(watched: Watched) -> None:

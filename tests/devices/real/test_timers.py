@@ -94,7 +94,7 @@ def test_a_blocking_copy_ends_when_the_host_continues(bench: Bench) -> None:
     bench.launch(0)
     lap = bench.watch.start()
     bench.device.work(1000)
-    bench.device.synchronise(0)
+    bench.device.synchronize(0)
     bench.watch.stop(lap, waited=True)
     bench.watch.keep(lap, 1)
     bench.watch.host_waited()
@@ -156,7 +156,7 @@ def test_without_events_or_times_nothing_is_timed(bench: Bench) -> None:
     bench.launch(0)
     bench.watch.host_waited()
     bench.watch.settle()
-    assert (bench.device.events, bench.device.synchronised, bench.times) == ([], 0, {})
+    assert (bench.device.events, bench.device.synchronized, bench.times) == ([], 0, {})
 
 
 def test_a_clock_that_waits_is_read_when_the_host_waits(bench: Bench) -> None:

@@ -92,7 +92,7 @@ def wait_stream_does_not_wait_for_what_comes_later() -> Any:
 
 
 @gives((False, True, True), source=STREAM)
-def the_host_goes_on_until_it_synchronises() -> Any:
+def the_host_continues_until_it_synchronizes() -> Any:
     stream, idle = torch.cuda.Stream(), torch.cuda.Stream()
     end_of(stream, 10 * CYCLES)
     before = stream.query(), idle.query()

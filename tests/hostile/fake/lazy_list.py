@@ -1,5 +1,5 @@
 # attacks: both
-# tries: a list that computes its items only when somebody looks at them
+# tries: a list that computes its items only when it is read
 # ends: failed, error
 # isolation: both
 import torch

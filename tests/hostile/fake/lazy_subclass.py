@@ -1,5 +1,5 @@
 # attacks: scores
-# tries: a tensor that is computed only when somebody looks
+# tries: a tensor that is computed only when it is read
 # ends: failed, error
 # isolation: both
 import torch

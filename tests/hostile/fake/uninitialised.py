@@ -1,5 +1,5 @@
 # attacks: scores
-# tries: memory that nobody filled, where a right result may still lie
+# tries: memory that was never filled, where a right result may still lie
 # ends: failed
 # isolation: both
 import torch

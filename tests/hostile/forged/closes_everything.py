@@ -1,5 +1,5 @@
 # attacks: label
-# tries: to close every descriptor, so that nobody hears of the result
+# tries: to close every descriptor, so that the judge never gets the result
 # ends: error, crashed, needs review
 # isolation: both
 import os

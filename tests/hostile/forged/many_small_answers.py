@@ -1,5 +1,5 @@
 # attacks: patience
-# tries: ten thousand tiny frames of nonsense events, to confuse whoever counts answers
+# tries: ten thousand tiny frames of nonsense events, to confuse code that counts answers
 # ends: failed, error, timeout, needs review
 # isolation: both
 import json

@@ -1,5 +1,5 @@
 # attacks: label
-# tries: a result that runs code in whoever unpickles, copies or compares it
+# tries: a result that runs code in the process that unpickles, copies or compares it
 # ends: failed
 # isolation: both
 import os

@@ -1,5 +1,5 @@
 # attacks: scores
-# tries: nothing: it tries something, and goes on when that fails
+# tries: nothing: it tries something, and continues when that fails
 # ends: passed
 # isolation: both
 def scores(table, queries, device):

@@ -1,5 +1,5 @@
 # attacks: scores
-# tries: to switch the recorder off for two copies, and on again before anybody looks
+# tries: to switch the recorder off for two copies, and on again before the worker looks
 # ends: failed, needs review
 # isolation: both
 import gc

@@ -1,5 +1,5 @@
 # attacks: patience
-# tries: to catch all that could end it, and to go on
+# tries: to catch all that could end it, and to continue
 # ends: timeout
 # isolation: both
 def scores(table, queries, device):

@@ -1,5 +1,5 @@
 # attacks: patience
-# tries: to go on as its own child, whose parent is gone
+# tries: to continue as its own child, whose parent is gone
 # ends: failed, error, crashed, timeout, needs review
 # isolation: both
 import os

@@ -1,5 +1,5 @@
 # attacks: label
-# tries: a process that is nobody's the judge looks at: a sister instead of a child, an orphan that goes up the tree
+# tries: a process that belongs to none that the judge looks at: a sister instead of a child, an orphan that goes up the tree
 # ends: failed
 # isolation: both
 import ctypes

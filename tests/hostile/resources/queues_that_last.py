@@ -1,5 +1,5 @@
 # attacks: label
-# tries: queues and semaphores that the kernel keeps when nobody is left
+# tries: queues and semaphores that the kernel keeps after all processes have ended
 # ends: failed
 # isolation: both
 import ctypes

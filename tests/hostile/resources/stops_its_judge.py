@@ -1,5 +1,5 @@
 # attacks: patience
-# tries: to stop every process above it, so that nobody ends the grading
+# tries: to stop every process above it, so that no process ends the grading
 # ends: crashed, error, failed, timeout
 # isolation: bubblewrap
 import os

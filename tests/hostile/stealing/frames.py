@@ -1,5 +1,5 @@
 # attacks: label
-# tries: to climb the frames to whoever knows the answer
+# tries: to climb the frames to a caller that knows the answer
 # ends: failed
 # isolation: both
 import sys

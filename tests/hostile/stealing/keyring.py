@@ -1,5 +1,5 @@
 # attacks: label
-# tries: the kernel's keys: those of whoever started the judge, and what it leaves itself for the next one
+# tries: the kernel's keys: those of the user who started the judge, and what it leaves itself for the next one
 # ends: failed
 # isolation: both
 import ctypes

@@ -1,5 +1,5 @@
 # attacks: label
-# tries: links out of the scratch folder, that whoever tidies up would follow
+# tries: links out of the scratch folder, that the cleaning up would follow
 # ends: failed, error
 # isolation: both
 import os

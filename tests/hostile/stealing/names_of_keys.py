@@ -1,5 +1,5 @@
 # attacks: label
-# tries: the list of keys in /proc, which names those of whoever runs the judge
+# tries: the list of keys in /proc, which names those of the user who runs the judge
 # ends: failed
 # isolation: bubblewrap
 def label(number):

@@ -1,5 +1,5 @@
 # attacks: scores
-# tries: to give its arguments a class that breaks whoever looks at them
+# tries: to give its arguments a class that breaks the code that looks at them
 # ends: failed, error, needs review
 # isolation: both
 import torch

@@ -1,5 +1,5 @@
 # attacks: label
-# tries: to be imported as torch by whoever looks for it in the scratch folder
+# tries: to be imported as torch by a process that looks for it in the scratch folder
 # ends: failed
 # isolation: both
 # file name: torch.py

@@ -57,7 +57,7 @@ def _mark_cells(mark: Mark) -> tuple[Cell, ...]:
     counted = mark.counted
     if counted is None or mark.status is MarkStatus.NOT_HANDED_IN:
         return (*cells, *(None,) * 8, *by_hand, mark.reason)
-    submission, late = counted.handed_in, counted.lateness
+    submission, late = counted.submission, counted.lateness
     attempt = (submission.attempt, len(mark.attempts), submission.source, submission.submitted_at)
     return (*cells, *attempt, late.periods, late.per_cent, late.slip_days, counted.deduction, *by_hand, mark.reason)
 

@@ -57,7 +57,7 @@ def gradescope(
 def results_of(
     gradebook: Gradebook, marks: StudentMarks, lines: SubmittedLines | None = None, notes: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Return the results of a student whose marks are final or refused.
+    """Return the results of a student whose marks are final or rejected.
 
     `notes`: sentences for the student before those on the exercises; None for the number of slip days.
     """
@@ -125,7 +125,7 @@ def _tests(
         of = 0.0 if check.is_extra else check.of
         visible = shown.get(check.check)
         words = (
-            _words(visible, counted.handed_in.sha256, lines, say)
+            _words(visible, counted.submission.sha256, lines, say)
             if visible is not None
             else f"{check.sentence}: {check.status}"
         )

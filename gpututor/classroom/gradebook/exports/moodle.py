@@ -48,7 +48,7 @@ def _mark_words(exercise: ExerciseSummary, mark: Mark) -> str:
     if mark.by_hand is not None:
         words = f"{number(mark.mark)} of {number(exercise.known_of)} points, by hand: {mark.by_hand.why.rstrip('.')}"
     elif mark.counted is None:
-        words = "not handed in" + (f" ({mark.misplaced})" if mark.misplaced else "")
+        words = "not submitted" + (f" ({mark.misplaced})" if mark.misplaced else "")
     elif mark.mark is None:
         words = "no mark yet"
     else:

@@ -118,4 +118,4 @@ def record_wait(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int
     recorder = machine.recorder
     if recorder.enabled:
         now = machine.clock.host.now
-        recorder.synchronise(name, gpu.name, stream=stream, launched=began, start=began, end=now)
+        recorder.synchronize(name, gpu.name, stream=stream, launched=began, start=began, end=now)

@@ -282,7 +282,7 @@ class AllocationLog:
         self._clock.synchronize(self._index)
         if recorder.enabled:
             now = self._host.now
-            recorder.synchronise("cudaFree", self._device, stream=0, launched=began, start=began, end=now)
+            recorder.synchronize("cudaFree", self._device, stream=0, launched=began, start=began, end=now)
 
     def record_out_of_memory(self, size: int, allocated: int) -> None:
         """Record a storage that did not fit."""

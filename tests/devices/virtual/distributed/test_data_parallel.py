@@ -187,11 +187,11 @@ def test_statistics_of_parts_add_up_to_those_of_the_whole(two_gpus: VirtualMachi
 def test_converted_sync_batch_norm_works_in_a_single_process(two_gpus: VirtualMachine) -> None:
     plain: Any = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2)).cuda()
     x = torch.randn(2, 1, 3, 3, device="cuda")
-    synchronised: Any = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain))
-    assert type(synchronised[1]) is nn.SyncBatchNorm
+    synchronized: Any = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain))
+    assert type(synchronized[1]) is nn.SyncBatchNorm
     for training in (True, False):
         plain.train(training)
-        synchronised.train(training)
-        torch.testing.assert_close(synchronised(x), plain(x))
-    mean: Any = synchronised[1].running_mean
+        synchronized.train(training)
+        torch.testing.assert_close(synchronized(x), plain(x))
+    mean: Any = synchronized[1].running_mean
     assert mean.device == torch.device("cuda:0")

@@ -150,7 +150,7 @@ def test_a_race_is_an_event_with_both_lines_and_waiting_avoids_it(
         (lambda side: None, 1),
         (lambda side: side.wait_stream(torch.cuda.current_stream()), 1),
     ],
-    ids=["the owner waits", "the host waits", "nobody waits", "the user waits"],
+    ids=["the owner waits", "the host waits", "nothing waits", "the user waits"],
 )
 def test_freed_memory_may_be_used_again_once_its_stream_has_waited(wait: Callable[[Any], object], hazards: int) -> None:
     def program(side: Any) -> None:

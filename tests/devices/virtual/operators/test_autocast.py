@@ -386,8 +386,8 @@ def test_whole_layers_compute_in_half_as_on_cuda(two_gpus: VirtualMachine) -> No
         attention, _ = nn.MultiheadAttention(4, 2, batch_first=True).cuda()(x, x, x)
         assert attention.dtype is torch.float16
         assert nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).cuda()(x).dtype is torch.float32
-        normalised = nn.BatchNorm2d(3).cuda()(torch.rand(2, 3, 4, 4, device="cuda").half())
-        assert normalised.dtype is torch.float16
+        normalized = nn.BatchNorm2d(3).cuda()(torch.rand(2, 3, 4, 4, device="cuda").half())
+        assert normalized.dtype is torch.float16
 
 
 def test_checkpointed_layers_are_computed_again_under_the_same_autocast(two_gpus: VirtualMachine) -> None:

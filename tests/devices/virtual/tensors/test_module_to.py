@@ -84,16 +84,16 @@ def test_moving_between_forward_and_backward_raises() -> None:
 
 @pytest.mark.parametrize("before", [True, False], ids=["made before the move", "made after the move"])
 @pytest.mark.parametrize(
-    "parametrise", [parametrizations.weight_norm, parametrizations.spectral_norm, parametrizations.orthogonal]
+    "add_parametrization", [parametrizations.weight_norm, parametrizations.spectral_norm, parametrizations.orthogonal]
 )
-def test_parametrised_layers_move_and_give_the_cpus_values(parametrise: Any, before: bool) -> None:
+def test_parametrized_layers_move_and_give_the_cpus_values(add_parametrization: Any, before: bool) -> None:
     layer: Any = nn.Linear(3, 3)
     if before:
-        layer = parametrise(layer)
+        layer = add_parametrization(layer)
         expected = layer(torch.ones(2, 3)).detach()
         layer.cuda()
     else:
-        layer = parametrise(layer.cuda())
+        layer = add_parametrization(layer.cuda())
         layer(torch.ones(2, 3, device="cuda"))
         expected = copy.deepcopy(layer).cpu()(torch.ones(2, 3)).detach()
     layer.eval()
@@ -109,11 +109,11 @@ def test_parametrised_layers_move_and_give_the_cpus_values(parametrise: Any, bef
 
 @pytest.mark.filterwarnings("ignore:.*is deprecated in favor of:FutureWarning")
 def test_the_old_norms_and_pruning_work_on_the_device() -> None:
-    for normalise, remove in (
+    for normalize, remove in (
         (nn.utils.weight_norm, nn.utils.remove_weight_norm),
         (nn.utils.spectral_norm, nn.utils.remove_spectral_norm),
     ):
-        layer = normalise(nn.Linear(3, 3)).cuda()
+        layer = normalize(nn.Linear(3, 3)).cuda()
         layer(torch.ones(2, 3, device="cuda")).sum().backward()
         assert _on_gpu(remove(layer))
     layer = nn.Linear(4, 4).cuda()
