@@ -58,7 +58,7 @@ class ExternalEditor:
         if command.place is Place.TERMINAL:
             self._run_in_terminal(command)
         else:
-            self._host.status.show_news(OPENED[command.place].format(command.program))
+            self._host.status.show_message(OPENED[command.place].format(command.program))
             in_thread(self._run_outside, command)
 
     def installed(self) -> list[tuple[str, str]]:
@@ -101,7 +101,7 @@ class ExternalEditor:
             self._host.show_error(UsageError(problem, advice))
             return
         self._host.panes.app.refresh(layout=True)
-        self._host.status.show_news(f"Back from {command.program}.")
+        self._host.status.show_message(f"Back from {command.program}.")
         if error is None:
             self._host.check_disk()
         else:
