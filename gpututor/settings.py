@@ -165,7 +165,8 @@ class SettingsFile:
         """
         self.reload()
         if fault := fault_of(BY_KEY[key], value):
-            raise TutorError(f"{key} cannot be {_written(value)}: {fault}.")
+            advice = f"Choose another value. Until then, {key} is {_written(getattr(self.now, key))}."
+            raise TutorError(f"{key} cannot be {_written(value)}: {fault}.", advice)
         self.now = replace(self.now, **{key: value})  # type: ignore[arg-type]  # of the field's own type, as tested above
         try:
             self.create()

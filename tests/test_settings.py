@@ -105,6 +105,15 @@ def test_a_folder_in_place_of_the_file_is_reported(path: Path) -> None:
         settings.choose("theme", "day")
 
 
+def test_an_invalid_choice_changes_nothing_and_names_the_valid_value(path: Path) -> None:
+    settings = SettingsFile(path)
+    with pytest.raises(TutorError) as raised:
+        settings.choose("motion", "some")
+    assert raised.value.advice.endswith(f'"{settings.now.motion}".')
+    assert settings.now == Settings()
+    assert not path.exists()
+
+
 def test_every_choice_of_every_setting_can_be_chosen(path: Path) -> None:
     settings = SettingsFile(path)
     for setting in SETTINGS:

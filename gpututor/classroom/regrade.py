@@ -52,7 +52,9 @@ def regrade_jobs(
     for submission in {(each.exercise, each.student): each for each in submissions}.values():
         key = options.key_of(submission)
         if key is None:
-            raise UsageError(submission.refusal or "It is not graded.", "")
+            if submission.refusal:
+                raise UsageError(submission.refusal, "Ask the student for another file, then grade the class again.")
+            raise UsageError("It is not graded.", "Grade the exercise with `gpututor classroom grade` first.")
         if all(each.key != key.exercise for each in course.exercises):
             title = f"The course no longer has the exercise {key.exercise}."
             raise UsageError(title, "Name another course with --course.")

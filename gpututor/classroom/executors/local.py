@@ -203,7 +203,8 @@ class _JudgeThread(threading.Thread):
                 exercise = attempt.job.key.exercise
                 self._grade(attempt)
         except Exception as error:  # a bug of ours: reported, instead of a thread that silently ends
-            self._work.stop(TutorError(f"Grading stopped: {type(error).__name__}: {error}"))
+            title = f"Grading stopped: {type(error).__name__}: {error}"
+            self._work.stop(TutorError(title, "Run `gpututor doctor`, then continue with --resume."))
             raise
         finally:
             self._judge.close()

@@ -452,7 +452,8 @@ def _marker_in(journal: Path) -> Iterator[str]:
             stale.unlink(missing_ok=True)
         marker.touch()
     except OSError as error:
-        raise UsageError(f"{journal} cannot be written to ({error.strerror}).") from error
+        advice = "Free some space, or give yourself write permission."
+        raise UsageError(f"{journal} cannot be written to ({error.strerror}).", advice) from error
     try:
         yield marker.name
     finally:
