@@ -1,4 +1,4 @@
-"""On a machine with an accelerator, every exercise has the outcomes that it has on the virtual GPU."""
+"""Every exercise on a machine with an accelerator: its outcomes are as on the virtual GPU."""
 
 from __future__ import annotations
 

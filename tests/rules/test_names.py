@@ -66,8 +66,8 @@ def test_every_kind_of_name_is_examined() -> None:
     ]
 
 
-FORBIDDEN = re.compile(r"(What|Whether|Which|How|Where|Those|Of|For|As|By|One|Its|See|Such)\b")
-TITLES = re.compile(r"(Where is everything|One thousand norms|One big copy): ")
+FORBIDDEN = re.compile(r"(What|Whether|Which|How|Where|Those|Of|For|As|By|One|Its|See|Such|In|On|From|With|To|At)\b")
+TITLES = re.compile(r"(Where is everything|One thousand norms|One big copy|To NumPy|In place): ")
 """Exercises' titles, with which their files begin."""
 
 

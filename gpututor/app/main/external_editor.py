@@ -169,13 +169,13 @@ class Place(Enum):
     """Places where an editor opens."""
 
     TERMINAL = auto()
-    """In this terminal, which the app gives away until the editor ends."""
+    """This terminal, which the app gives away until the editor ends."""
     SPLIT = auto()
-    """In a pane of tmux next to the app."""
+    """A pane of tmux next to the app."""
     TMUX_WINDOW = auto()
-    """In a window of tmux, if there is no space next to the app."""
+    """A window of tmux, if there is no space next to the app."""
     OUTSIDE = auto()
-    """In a window of the desktop, or in the editor that contains this terminal."""
+    """A window of the desktop, or the editor that contains this terminal."""
 
 
 @dataclass(frozen=True)

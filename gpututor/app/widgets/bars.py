@@ -32,7 +32,7 @@ class TabBar(Widget):
         """The learner clicked a tab."""
 
         number: int
-        """From 0."""
+        """Number from 0."""
 
     def __init__(
         self, names: Sequence[str], *, heading: str = "", shrinks: bool = False, id: str | None = None

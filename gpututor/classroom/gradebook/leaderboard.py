@@ -41,7 +41,7 @@ class Place:
     """A student's place on a leaderboard."""
 
     place: int
-    """From 1; the same for equal times."""
+    """Number from 1; the same for equal times."""
     student: str
     ratio: float
     """Submission's time divided by the baseline's, in the slowest scenario."""

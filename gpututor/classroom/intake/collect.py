@@ -1,4 +1,4 @@
-"""From files to submissions: attempts, their content, and the exercise that each belongs to."""
+"""Submissions made from files: attempts, their content, and the exercise that each belongs to."""
 
 from __future__ import annotations
 

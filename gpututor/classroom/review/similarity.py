@@ -99,7 +99,7 @@ class Pair:
     """Two texts of different people that are alike, or a text of several people."""
 
     texts: tuple[Text, Text]
-    """In the order of their first students; the same text twice if several people submitted it."""
+    """Texts in the order of their first students; the same text twice if several people submitted it."""
     code: Share | None
     """None if one text has fewer than `FEWEST` fingerprints, or if they have none in common."""
     words: Share | None

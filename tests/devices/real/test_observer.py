@@ -214,7 +214,7 @@ def test_a_device_that_breaks_does_not_hide_the_programs_own_error(watched: Watc
 
 
 def test_work_of_autograds_threads_belongs_to_the_waiting_line(watched: Watched) -> None:
-    """On a GPU the backward pass runs in threads of autograd, where no line of the learner's runs."""
+    """Run the backward pass as on a GPU: in threads of autograd, where no line of the learner's runs."""
     from gpututor.devices.real.observation import Observation
     from gpututor.devices.real.observer import ObservingMode
 
