@@ -81,10 +81,10 @@ async def test_a_stored_attempt_updates_costs_traces_and_lists(
 async def test_a_check_of_the_disk_reads_settings_then_the_file_then_runs(
     screen: MainScreen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    methods = (SettingsFile, "look"), (FileController, "check_disk"), (RunController, "run_if_due")
+    methods = (SettingsFile, "reload"), (FileController, "check_disk"), (RunController, "run_if_due")
     calls = log_calls(monkeypatch, *methods)
     screen.check_disk()
-    assert calls == ["SettingsFile.look", "FileController.check_disk", "RunController.run_if_due"]
+    assert calls == ["SettingsFile.reload", "FileController.check_disk", "RunController.run_if_due"]
 
 
 async def test_runs_hear_of_every_loaded_and_reloaded_file(
