@@ -99,11 +99,11 @@ class Variants:
             return exercise
         values = values_of(exercise, self._ids[submission.student], self._course.seed)
         if (exercise.key, values) not in self._made:
-            self._made[exercise.key, values] = written(exercise, values, self._folder.variants)
+            self._made[exercise.key, values] = write_variant(exercise, values, self._folder.variants)
         return self._made[exercise.key, values]
 
 
-def written(exercise: Exercise, values: Values, folder: Path) -> Exercise:
+def write_variant(exercise: Exercise, values: Values, folder: Path) -> Exercise:
     """Write the exercise with these values below `folder`, as an exercise without variants; return it.
 
     Raises `CourseError` and `UsageError`.

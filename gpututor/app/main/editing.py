@@ -171,7 +171,7 @@ class EditorController:
             self._editor.show_matches((), None)
 
     def _replace(self, all: bool) -> None:
-        from gpututor.app.editor.find import BadPattern, replaced, replacement
+        from gpututor.app.editor.find import BadPattern, replace_all, replacement
 
         assert self._bar is not None
         self.text_changed()
@@ -181,7 +181,7 @@ class EditorController:
         needle, by = self._bar.needle, self._bar.replacement
         try:
             if all:
-                text, number = replaced(needle, self._host.editor_text, by)
+                text, number = replace_all(needle, self._host.editor_text, by)
                 editor.replace_all(text)
                 self._find_all()
                 self._bar.show_count(f"{number} replaced", nothing=False)

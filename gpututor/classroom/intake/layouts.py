@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from gpututor.classroom.intake.archive import Kind, Tree, is_zip_name
-from gpututor.classroom.intake.gradescope_metadata import Submission, Submitter
+from gpututor.classroom.intake.gradescope_metadata import GradescopeSubmission, Submitter
 from gpututor.classroom.intake.names import ExerciseNames, is_program, without_ending, without_program_ending
 from gpututor.course.model import Exercise
 from gpututor.errors import UsageError
@@ -138,7 +138,7 @@ def folders(parts: Sequence[str]) -> Place:
 class Gradescope:
     """Folders such as `submission_123`. A metadata file gives each student's name, and `sid` or address."""
 
-    def __init__(self, submissions: Mapping[str, Submission]) -> None:
+    def __init__(self, submissions: Mapping[str, GradescopeSubmission]) -> None:
         self._submissions = submissions
         self._sids = {
             each.email.casefold(): each.sid

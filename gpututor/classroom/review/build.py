@@ -334,10 +334,10 @@ class _Reviewer:
 
     def _item(self, kind: Kind, label: str, attempt: Attempt, why: str) -> Item:
         submission = attempt.handed_in
-        command = self._grade_class() if submission.refusal else self._grade_one(submission, attempt.report)
+        command = self._grade_class() if submission.refusal else self._grade_submission(submission, attempt.report)
         return Item(kind, submission.exercise, label, (submission,), submission.source, why, command)
 
-    def _grade_one(self, submission: Submission, report: Report | None) -> str:
+    def _grade_submission(self, submission: Submission, report: Report | None) -> str:
         """Return the command that grades a submission in the same way and shows the report."""
         if self.options.has_variants(submission.exercise):
             words = ["gpututor", "classroom", "regrade", str(self.folder.folder), submission.student]
