@@ -88,3 +88,17 @@ def test_no_docstring_starts_with_a_question_word_or_a_preposition() -> None:
         if FORBIDDEN.match(text) and not TITLES.match(text)
     ]
     assert wrong == []
+
+
+MOST_WORDS = 12
+"""Words of a test's name, after `test`."""
+
+
+def test_names_of_tests_are_short_sentences() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for line, name in names(ast.parse(path.read_text(encoding="utf-8")))
+        if name.startswith("test_") and len(name.split("_")) > 1 + MOST_WORDS
+    ]
+    assert wrong == []
