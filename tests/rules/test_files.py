@@ -40,7 +40,7 @@ def test_a_short_module_is_an_entry_point_a_contract_or_shared() -> None:
 
 
 STORED_TEXTS = {"tests/app/goldens", "tests/devices/virtual/data"}
-"""Folders of tests with other files than Python's: texts of screens, and facts of operators that were measured on a real GPU."""
+"""Folders of tests with other files than Python's: texts of screens, and facts measured on a real GPU."""
 
 
 def test_stored_texts_are_in_known_folders_only() -> None:
