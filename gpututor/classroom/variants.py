@@ -54,7 +54,9 @@ def course_of_student(course: Course, student: str) -> Course:
     """Return the course with the student's values in its exercises."""
 
     def of_student(lesson: Lesson) -> Lesson:
-        exercises = (replace(each, chosen=values_of(each, student, course.seed)) for each in lesson.exercises)
+        exercises = (
+            replace(exercise, chosen=values_of(exercise, student, course.seed)) for exercise in lesson.exercises
+        )
         return replace(lesson, exercises=tuple(exercises))
 
     return replace(course, lessons=tuple(map(of_student, course.lessons)))

@@ -300,7 +300,7 @@ class AttemptController:
         if recording is None:
             return None
         learner = self._host.learner
-        exercise = next(each for each in learner.course.exercises if each.key == attempt.report.exercise)
+        exercise = next(exercise for exercise in learner.course.exercises if exercise.key == attempt.report.exercise)
         view = first_view(
             recording,
             attempt=attempt.number,
@@ -338,7 +338,7 @@ class AttemptController:
 
     def _exercise_of(self, view: RunView) -> Exercise:
         label = view.title.partition(" ")[0]
-        return next(each for each in self._host.learner.course.exercises if each.label == label)
+        return next(exercise for exercise in self._host.learner.course.exercises if exercise.label == label)
 
     def _what_if(self, view: RunView) -> WhatIfScreen:
         from gpututor.app.screens.what_if import WhatIfScreen
@@ -368,10 +368,10 @@ class AttemptController:
 
         progress, key = self._host.learner.progress, self._exercise_of(view).key
         best = progress.best(key)
-        attempts = [each for each in self._recorded(progress.ids(key)) if each.number != view.attempt]
+        attempts = [attempt for attempt in self._recorded(progress.ids(key)) if attempt.number != view.attempt]
         best_id = best.id if best is not None else None
         before = next((attempt for attempt in attempts if attempt.number < view.attempt), None)
-        attempts.sort(key=lambda each: (each.id != best_id, each is not before, -each.number))
+        attempts.sort(key=lambda attempt: (attempt.id != best_id, attempt is not before, -attempt.number))
         others: list[OtherRun] = []
         for attempt in attempts:
             other = self._single_view(attempt)

@@ -228,7 +228,9 @@ def installed_editors(which: Which) -> list[tuple[str, str]]:
     """Return (command, words on the place where it opens) of the usual editors that are installed."""
     words = {command: command.split() for command in _OFFERED}
     where = {Place.TERMINAL: "in this terminal", Place.OUTSIDE: "in its own window"}
-    return [(command, where[_place(each)]) for command, each in words.items() if which(each[0])]
+    return [
+        (command, where[_place(command_words)]) for command, command_words in words.items() if which(command_words[0])
+    ]
 
 
 def editor_command(

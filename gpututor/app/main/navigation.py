@@ -108,12 +108,12 @@ class Navigator:
         self.show_pane(Pane.LESSON)
 
     def open_chosen(self, key: str, with_lesson: bool) -> None:
-        exercise = next(each for each in self._host.learner.course.exercises if each.key == key)
+        exercise = next(exercise for exercise in self._host.learner.course.exercises if exercise.key == key)
         new_lesson = with_lesson and exercise.lesson_slug != self._host.exercise.lesson_slug
         self.open_exercise(exercise, Pane.LESSON if new_lesson else Pane.TASK)
 
     def read_chosen(self, slug: str) -> None:
-        self.read_lesson(next(each for each in self._host.learner.course.lessons if each.slug == slug))
+        self.read_lesson(next(lesson for lesson in self._host.learner.course.lessons if lesson.slug == slug))
 
     def next_exercise(self) -> None:
         """Open the next exercise; after a lesson, the first exercise of the lesson."""

@@ -150,7 +150,7 @@ class RealDevices:
             fitting = fitting[:1]  # a scenario takes the devices after it, too
         working = [device for device in fitting if device.name not in self.broken]
         if not working:
-            errors = [f"{each.name}: {self.broken[each.name]}" for each in fitting if each.name in self.broken]
+            errors = [f"{device.name}: {self.broken[device.name]}" for device in fitting if device.name in self.broken]
             raise NotGradableHere(
                 f"No device works ({'; '.join(errors) or f'there is no {job.key.device}'}).",
                 "Run `gpututor doctor`. Repair the device, then continue with --resume; or use --device virtual.",

@@ -99,7 +99,7 @@ def summary(class_: Class, course: Course) -> list[str]:
     graded = {submission.student for submission in class_.handed_in if not submission.refusal}
     idle = [student.called for student in class_.students if student.id not in graded]
     lines += _listed(f"{count(len(idle), 'student')} without a gradable file:", idle)
-    refused = [f"{each.source}: {each.refusal}" for each in class_.handed_in if each.refusal]
+    refused = [f"{submission.source}: {submission.refusal}" for submission in class_.handed_in if submission.refusal]
     lines += _listed(f"{count(len(refused), 'file')} refused:", refused)
     unmatched = [f"{file.source}: {file.why}" for file in class_.unmatched]
     lines += _listed(f"{count(len(unmatched), 'file that is', 'files that are')} not graded:", unmatched)
@@ -119,7 +119,9 @@ def missing_students(class_: Class, before: Class) -> list[str]:
 def _by_exercise(class_: Class, course: Course) -> list[str]:
     files = Counter(submission.exercise for submission in class_.handed_in)
     refused = Counter(submission.exercise for submission in class_.handed_in if submission.refusal)
-    students = Counter(exercise for _, exercise in {(each.student, each.exercise) for each in class_.handed_in})
+    students = Counter(
+        exercise for _, exercise in {(submission.student, submission.exercise) for submission in class_.handed_in}
+    )
     rows = [exercise for exercise in course.exercises if exercise.key in files]
     width = max((len(exercise.slug) for exercise in rows), default=0)
     lines = []

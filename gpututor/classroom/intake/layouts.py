@@ -141,10 +141,10 @@ class Gradescope:
     def __init__(self, submissions: Mapping[str, GradescopeSubmission]) -> None:
         self._submissions = submissions
         self._sids = {
-            each.email.casefold(): each.sid
+            submitter.email.casefold(): submitter.sid
             for submission in submissions.values()
-            for each in submission.submitters
-            if each.email and each.sid
+            for submitter in submission.submitters
+            if submitter.email and submitter.sid
         }
 
     def __call__(self, parts: Sequence[str]) -> Place:
@@ -154,8 +154,10 @@ class Gradescope:
         submission = self._submissions.get(without_ending(first, ".zip"))
         if submission is None:
             return Place(path=tuple(parts), why=f"{METADATA} does not name it.")
-        submitters = [each for each in submission.submitters if each.sid or each.email or each.name]
-        people = tuple(dict.fromkeys(self._person(each, submission.group) for each in submitters))
+        submitters = [
+            submitter for submitter in submission.submitters if submitter.sid or submitter.email or submitter.name
+        ]
+        people = tuple(dict.fromkeys(self._person(submitter, submission.group) for submitter in submitters))
         if not people:
             return Place(path=tuple(parts), why=f"{METADATA} names no student for it.")
         return Place(people, tuple(rest), submitted_at=submission.created_at, earlier=submission.earlier)

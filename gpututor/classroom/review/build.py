@@ -258,7 +258,9 @@ def far_faster(attempts: Sequence[Attempt]) -> dict[Attempt, str]:
         if len(fast) <= max(1.0, FEW * len(timings)):
             for digest, timing in fast.items():
                 sentences.setdefault(digest, _speed_words(timing, median, len(timings)))
-    return {each: sentences[each.handed_in.sha256] for each in attempts if each.handed_in.sha256 in sentences}
+    return {
+        attempt: sentences[attempt.handed_in.sha256] for attempt in attempts if attempt.handed_in.sha256 in sentences
+    }
 
 
 def _speed_words(timing: Timing, median: float, texts: int) -> str:
@@ -325,7 +327,7 @@ class _Reviewer:
                     yield self._item(kind, label, attempt, why)
 
     def unmatched(self) -> Iterator[Item]:
-        lacking = {marks.student.id for marks in self.gradebook.students if any(each.misplaced for each in marks.marks)}
+        lacking = {marks.student.id for marks in self.gradebook.students if any(mark.misplaced for mark in marks.marks)}
         for file in self.gradebook.class_.unmatched:
             is_misplaced = not file.exercise and not lacking.isdisjoint(file.students)
             kind = Kind.NO_EXERCISE if is_misplaced else Kind.UNMATCHED
