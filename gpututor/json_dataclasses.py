@@ -71,7 +71,7 @@ def _dataclass_reader(kind: type) -> _Reader:
     given = [field.name for field in fields(kind) if field.init]
     computed = [field.name for field in fields(kind) if not field.init]
 
-    def read_one(data: object) -> Any:
+    def read(data: object) -> Any:
         if not isinstance(data, dict):
             raise _Invalid(lambda place: f"{place or 'the whole'} must be an object, not {_json_name(data)}")
         if data.keys() != readers.keys():
@@ -94,7 +94,7 @@ def _dataclass_reader(kind: type) -> _Reader:
             raise _Invalid(lambda place: _joined(place, text))
         return built
 
-    return read_one
+    return read
 
 
 def _wrong_keys(kind: type, data: dict[Any, Any], wanted: list[str]) -> _Invalid:
@@ -106,7 +106,7 @@ def _wrong_keys(kind: type, data: dict[Any, Any], wanted: list[str]) -> _Invalid
 
 
 def _tuple_reader(inner: _Reader) -> _Reader:
-    def read_one(value: object) -> Any:
+    def read(value: object) -> Any:
         if not isinstance(value, list | tuple):
             raise _Invalid(lambda place: f"{place} must be a list, not {_json_name(value)}")
         items = []
@@ -118,18 +118,18 @@ def _tuple_reader(inner: _Reader) -> _Reader:
             raise
         return tuple(items)
 
-    return read_one
+    return read
 
 
 def _choice_reader(choices: dict[Any, Any]) -> _Reader:
-    def read_one(value: object) -> Any:
+    def read(value: object) -> Any:
         if not isinstance(value, str) or value not in choices:
             shown = repr(value)[:60] if isinstance(value, str) else _json_name(value)
             names = ", ".join(map(repr, choices))
             raise _Invalid(lambda place: f"{place} must be one of {names}, not {shown}")
         return choices[value]
 
-    return read_one
+    return read
 
 
 def _number(value: object) -> float:
@@ -141,12 +141,12 @@ def _number(value: object) -> float:
 
 
 def _plain_reader(wanted: type) -> _Reader:
-    def read_one(value: object) -> Any:
+    def read(value: object) -> Any:
         if type(value) is not wanted:
             raise _not_a(wanted, value)
         return value
 
-    return read_one
+    return read
 
 
 def _not_a(wanted: type, value: object) -> _Invalid:

@@ -221,27 +221,27 @@ def close_all_but(*descriptors: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """On Linux, become the parent of descendants whose parent dies, so that none can escape."""
+    """Become the parent of descendants whose parent dies, so that none can escape. For Linux only."""
     _prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
 
 
 def die_with_parent() -> None:
-    """On Linux, let this process get SIGKILL when the thread that started it ends."""
+    """Let this process get SIGKILL when the thread that started it ends. For Linux only."""
     _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def wake_when_parent_ends() -> None:
-    """On Linux, let this process get SIGCONT, which resumes it, when the thread that started it ends."""
+    """Let this process get SIGCONT, which resumes it, when the thread that started it ends. For Linux only."""
     _prctl(1, signal.SIGCONT)
 
 
 def hide_from_others() -> None:
-    """On Linux, hide memory, descriptors and environment from other processes of the same user, except root's."""
+    """Hide memory, descriptors and environment from other processes of the same user, except root's. For Linux only."""
     _prctl(4, 0)  # PR_SET_DUMPABLE
 
 
 def hide_environment() -> None:
-    """On Linux, empty this process's /proc/PID/environ; `os.environ` and the environment of children stay."""
+    """Empty this process's /proc/PID/environ; `os.environ` and the environment of children stay. For Linux only."""
     if sys.platform != "linux":
         return
     import ctypes

@@ -165,7 +165,8 @@ class SettingsFile:
         """
         self.reload()
         if fault := fault_of(BY_KEY[key], value):
-            raise TutorError(f"{key} cannot be {_written(value)}: {fault}.")
+            advice = f"Choose another value. Until then, {key} is {_toml_text(getattr(self.now, key))}."
+            raise TutorError(f"{key} cannot be {_toml_text(value)}: {fault}.", advice)
         self.now = replace(self.now, **{key: value})  # type: ignore[arg-type]  # of the field's own type, as tested above
         try:
             self.create()
@@ -180,7 +181,7 @@ class SettingsFile:
     def create(self) -> None:
         """Create a missing file with all defaults and their explanation. Raises `OSError`."""
         if not self.path.exists():
-            create_atomically(self.path, written(self.now))
+            create_atomically(self.path, settings_text(self.now))
             self._stamp = stamp_of(self.path)
 
 
@@ -216,8 +217,8 @@ def read_settings(
         if setting is None:
             faults.append(f"{where}: there is no setting {key!r}{_nearest(key)} Remove the line.")
         elif fault := fault_of(setting, value) or (_theme_fault(value, themes) if key == "theme" else ""):
-            now = f"The default is used: {_written(setting.default)}."
-            faults.append(f"{where}: {key} cannot be {_written(value)}: {fault}. {now}")
+            now = f"The default is used: {_toml_text(setting.default)}."
+            faults.append(f"{where}: {key} cannot be {_toml_text(value)}: {fault}. {now}")
         else:
             taken[key] = value
     return Reading(Settings(**taken), tuple(faults))
@@ -240,7 +241,7 @@ def _read_keys(
             faults[name] = 'it is a key such as "ctrl+e", or a list of keys such as ["h", "f7"].'
     faults |= key_faults(tuple(entries))
     lines = [
-        (_line_of(text, name, start), f"{KEYS}: {name} = {_written(table[name])}: {fault}")
+        (_line_of(text, name, start), f"{KEYS}: {name} = {_toml_text(table[name])}: {fault}")
         for name, fault in faults.items()
     ]
     return tuple(entry for entry in entries if entry[0] not in faults), lines
@@ -257,7 +258,7 @@ def fault_of(setting: Setting, value: object) -> str:
     return setting.fault(value)
 
 
-def written(settings: Settings) -> str:
+def settings_text(settings: Settings) -> str:
     """Return the text of a new file: every setting with its explanation."""
     lines = ["# Your choices in gpututor. Edit them as you like: the app applies a change at once.", ""]
     for setting in SETTINGS:
@@ -265,7 +266,7 @@ def written(settings: Settings) -> str:
         # A setting with other valid values than the choices says so itself.
         if values := (setting.fault("") if setting.fault else _listed(setting.choices)):
             lines.append(f"# {values[0].upper()}{values[1:]}.")
-        lines += [f"{setting.key} = {_written(getattr(settings, setting.key))}", ""]
+        lines += [f"{setting.key} = {_toml_text(getattr(settings, setting.key))}", ""]
     lines += [
         "# Other keys for commands, by their titles in the palette, such as go_to_line.",
         "# Letters work outside the editor, other keys everywhere.",
@@ -293,7 +294,7 @@ def _with_choice(text: str, key: str, value: Value) -> str:
     table = re.search(r"^\s*\[", text, re.MULTILINE)
     ahead, rest = (text, "") if table is None else (text[: table.start()], text[table.start() :])
     newline = "" if not ahead or ahead.endswith("\n") else "\n"
-    return f"{ahead}{newline}{key} = {_written(value)}\n{rest}"
+    return f"{ahead}{newline}{key} = {_toml_text(value)}\n{rest}"
 
 
 def _read(path: Path) -> str:
@@ -316,11 +317,11 @@ def _nearest(key: str) -> str:
 
 
 def _listed(choices: tuple[Value, ...]) -> str:
-    words = [_written(choice) for choice in choices]
+    words = [_toml_text(choice) for choice in choices]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _written(value: object) -> str:
+def _toml_text(value: object) -> str:
     """Return a value as in the file."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.errors import TutorError
-from gpututor.settings import BY_KEY, KEYS, SETTINGS, Settings, SettingsFile, read_settings, written
+from gpututor.settings import BY_KEY, KEYS, SETTINGS, Settings, SettingsFile, read_settings, settings_text
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_without_a_file_the_defaults_apply_and_a_new_one_explains_them(path: Pat
 def test_settings_survive_writing_and_reading(path: Path) -> None:
     chosen = Settings("nord", 'code "--wait" \\ ü', "saved", "none", "cuda:1", "H100", False)
     path.parent.mkdir()
-    path.write_text(written(chosen))
+    path.write_text(settings_text(chosen))
     assert read_settings(path).settings == chosen
 
 
@@ -103,6 +103,15 @@ def test_a_folder_in_place_of_the_file_is_reported(path: Path) -> None:
     assert "Is a directory" in settings.faults[0]
     with pytest.raises(TutorError):
         settings.choose("theme", "day")
+
+
+def test_an_invalid_choice_changes_nothing_and_names_the_valid_value(path: Path) -> None:
+    settings = SettingsFile(path)
+    with pytest.raises(TutorError) as raised:
+        settings.choose("motion", "some")
+    assert raised.value.advice.endswith(f'"{settings.now.motion}".')
+    assert settings.now == Settings()
+    assert not path.exists()
 
 
 def test_every_choice_of_every_setting_can_be_chosen(path: Path) -> None:

@@ -106,7 +106,7 @@ class GpututorApp(BaseApp):
             return
         screen, focused = self._top_screen, self.focused
         for main in self._main_screens:
-            main.status.forget_answer()
+            main.status.clear_reply()
             if isinstance(event, events.Key) and main is screen and main.is_vim_normal:
                 if event.key == "ctrl+r":
                     forward_key(main.panes.editor, event)  # Vim's redo, not the command of the main screen
@@ -152,14 +152,14 @@ class GpututorApp(BaseApp):
     def action_help_quit(self) -> None:
         """Answer ctrl+c where no text is selected."""
         for main in self._main_screens:
-            main.status.show_answer(f"Press {main.letter_of('leave')} to quit.")
+            main.status.show_reply(f"Press {main.letter_of('leave')} to quit.")
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy, and say so in the status line: a terminal does not."""
         super().copy_to_clipboard(text)
         lines = text.rstrip("\n").splitlines()
         for main in self._main_screens:
-            main.status.show_answer(f"Copied: {text.strip()}" if len(lines) < 2 else f"Copied {len(lines)} lines.")
+            main.status.show_reply(f"Copied: {text.strip()}" if len(lines) < 2 else f"Copied {len(lines)} lines.")
 
     def leave_at_once(self) -> None:
         self._rescued()

@@ -60,8 +60,10 @@ def destination(course: Course, target: str, here: Lesson | Exercise) -> Destina
     for lesson in course.lessons:
         if path == os.path.normpath(lesson.folder) or words in (str(lesson.number), lesson.slug, lesson.folder.name):
             return Destination(lesson, anchor)
-    by_path = (each for each in course.exercises if path == os.path.normpath(each.folder))
-    by_name = (each for each in course.exercises if name.rstrip("/") in (each.label, each.slug, each.key))
+    by_path = (exercise for exercise in course.exercises if path == os.path.normpath(exercise.folder))
+    by_name = (
+        exercise for exercise in course.exercises if name.rstrip("/") in (exercise.label, exercise.slug, exercise.key)
+    )
     exercise = next(itertools.chain(by_path, by_name), None)
     return Destination(exercise, anchor) if exercise is not None else None
 
@@ -72,7 +74,8 @@ def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
     Links to a lesson's exercises, or facts about a task, are added at the end. Lines keep their numbers.
     """
     own = str(page.number) if isinstance(page, Lesson) else page.label
-    names = {*(str(lesson.number) for lesson in course.lessons), *(each.label for each in course.exercises)} - {own}
+    labels = (exercise.label for exercise in course.exercises)
+    names = {*(str(lesson.number) for lesson in course.lessons), *labels} - {own}
 
     def link(match: re.Match[str]) -> str:
         name = match["lesson"] or match["exercise"]
@@ -90,7 +93,8 @@ def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
     if not page.exercises:
         return linked
     lines = (
-        f"- [{each.label} {_plain(each.title)}]({each.label}): {_plain(each.summary)}\n" for each in page.exercises
+        f"- [{exercise.label} {_plain(exercise.title)}]({exercise.label}): {_plain(exercise.summary)}\n"
+        for exercise in page.exercises
     )
     return f"{linked.rstrip()}\n\n## Exercises\n\n{''.join(lines)}"
 
@@ -136,7 +140,8 @@ def _about(course: Course, exercise: Exercise) -> str:
         f"*Lesson {lesson.number}:* [{_plain(lesson.title)}]({lesson.number})",
     ]
     if needed := course.prerequisites_of(exercise):
-        parts.append(f"*After:* {', '.join(f'[{each.label} {_plain(each.title)}]({each.label})' for each in needed)}")
+        links = (f"[{before.label} {_plain(before.title)}]({before.label})" for before in needed)
+        parts.append(f"*After:* {', '.join(links)}")
     parts += [f"★ {_plain(path.title)}" for path in course.paths_of(exercise)]
     return " · ".join(parts)
 

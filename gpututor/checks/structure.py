@@ -11,10 +11,10 @@ from gpututor.checks.trees import (
     describe_expected,
     describe_key,
     first_difference,
-    opened,
     part_name,
     tensors_by_path,
     type_name,
+    unwrap,
 )
 from gpututor.errors import CourseError
 from gpututor.protocol.values import ObservedTensor
@@ -94,7 +94,7 @@ def _strides(shape: tuple[int, ...], *, channels_last: bool) -> tuple[int, ...]:
 def describe(value: Any, depth: int = 0) -> str:
     """Describe a value's structure: `a dict: 'x' a tensor of shape (2, 3), torch.float32`."""
     kind = type_name(value)
-    value = opened(value)
+    value = unwrap(value)
     match value:
         case torch.Tensor() | ObservedTensor():
             return describe_tensor(*shape_and_dtype(value))

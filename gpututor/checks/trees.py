@@ -24,7 +24,7 @@ _LONGEST_DESCRIPTION = 200
 
 def to_tree(value: Any) -> Any:
     """Return a reference's result in the form of an observed one: modules become their state by name, recursively."""
-    match value := opened(value):
+    match value := unwrap(value):
         case dict():
             return {key: to_tree(part) for key, part in value.items()}
         case list():
@@ -34,7 +34,7 @@ def to_tree(value: Any) -> Any:
     return value
 
 
-def opened(value: Any) -> Any:
+def unwrap(value: Any) -> Any:
     """Return the state of a module, the values of an array, a `torch.Size` as a tuple, any other value itself."""
     match value:
         case ObservedModule():
@@ -73,7 +73,7 @@ def leaves_by_path(tree: Any) -> dict[str, Any]:
             case ObservedModule():
                 parts = item.tensors
             case torch.nn.Module():
-                parts = opened(item)
+                parts = unwrap(item)
             case dict():
                 parts = item
             case list() | tuple():
@@ -224,7 +224,7 @@ def first_difference(
     if isinstance(expected, torch.nn.Module) and (layers := _layers(expected, got)):
         return Difference(path, layers[0], expected, layers[1])
     part, whole = expected, type_name(expected)
-    expected, got = opened(expected), opened(got)
+    expected, got = unwrap(expected), unwrap(got)
     match expected:
         case dict():
             if expected.keys() != got.keys():

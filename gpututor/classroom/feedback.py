@@ -301,13 +301,15 @@ class SubmittedLines:
 def translated(view: StudentView, say: Catalog) -> StudentView:
     """Return the view with its sentences in another language; names and output stay as they are."""
 
-    def finding(each: Finding) -> Finding:
-        expected, got = say(each.expected), say(each.got)
-        return replace(each, expected=expected, got=got, why=say(each.why), advice=say(each.advice))
+    def finding(original: Finding) -> Finding:
+        expected, got = say(original.expected), say(original.got)
+        return replace(original, expected=expected, got=got, why=say(original.why), advice=say(original.advice))
 
-    def check(each: ShownCheck) -> ShownCheck:
-        measured, findings = tuple(map(say, each.measured)), tuple(map(finding, each.findings))
-        return replace(each, sentence=say(each.sentence), word=say(each.word), measured=measured, findings=findings)
+    def check(original: ShownCheck) -> ShownCheck:
+        measured, findings = tuple(map(say, original.measured)), tuple(map(finding, original.findings))
+        return replace(
+            original, sentence=say(original.sentence), word=say(original.word), measured=measured, findings=findings
+        )
 
     return replace(
         view,

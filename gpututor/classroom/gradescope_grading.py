@@ -127,8 +127,8 @@ def _grade(
         if not class_.submissions:
             reasons = [f"{file.source.partition('/')[2]}: {file.why}" for file in class_.unmatched]
             return [*reasons, _expected(course.exercises)]
-        if all(each.refusal for each in class_.submissions):
-            return [f"{each.source.partition('/')[2]}: {each.refusal}" for each in class_.submissions]
+        if all(submission.refusal for submission in class_.submissions):
+            return [f"{submission.source.partition('/')[2]}: {submission.refusal}" for submission in class_.submissions]
         if why := _write_roster(class_, course, source / ROSTER, folder, metadata):
             notify(why)
             return [why]
@@ -147,8 +147,8 @@ def _write_roster(
 
     Return a sentence for the student if there is no such row.
     """
-    submitted = {each.exercise for each in class_.submissions}
-    varying = [each.label for each in course.exercises if each.variants and each.key in submitted]
+    submitted = {submission.exercise for submission in class_.submissions}
+    varying = [exercise.label for exercise in course.exercises if exercise.variants and exercise.key in submitted]
     if not varying:
         return ""
     names = ", ".join(varying)
@@ -156,7 +156,7 @@ def _write_roster(
         return f"Each student has their own values of {names}, so no group can submit it. Submit it alone."
     people = read_roster(roster)
     id = enrol(class_, Rules(), people).roster_ids.get(class_.students[0].id)
-    rows = [replace(each, extension_hours=0.0) for each in people.students if each.id == id]
+    rows = [replace(student, extension_hours=0.0) for student in people.students if student.id == id]
     if not rows:
         student = metadata.email or metadata.name or "this student"
         words = f"Your own values of {names} are unknown, because this autograder's roster does not have {student}."

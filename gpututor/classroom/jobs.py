@@ -94,7 +94,7 @@ class ExerciseOptions:
 
     @cached_property
     def version_by_student(self) -> Mapping[str, str]:
-        return {each.student: each.version for each in self.versions}
+        return {entry.student: entry.version for entry in self.versions}
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,9 @@ def resolve_options(
 
 def _versions(exercise: Exercise, class_: Class, variants: Variants) -> Iterator[StudentVersion]:
     digests: dict[Path, str] = {}
-    for submission in {each.student: each for each in class_.submissions if each.exercise == exercise.key}.values():
+    for submission in {
+        submission.student: submission for submission in class_.submissions if submission.exercise == exercise.key
+    }.values():
         folder = variants.exercise_for(submission).folder
         if folder not in digests:
             digests[folder] = exercise_digest(folder)
@@ -292,7 +294,7 @@ def read_failures(folder: ClassFolder) -> dict[GradingKey, JobFailure]:
     def build(data: object) -> list[JobFailure]:
         if not isinstance(data, list):
             raise ValueError("it must contain a list")
-        return [read(JobFailure, each, f"[{number}]") for number, each in enumerate(data)]
+        return [read(JobFailure, entry, f"[{number}]") for number, entry in enumerate(data)]
 
     advice = "Move the file away, then grade the class again with --resume."
     return {failure.key: failure for failure in read_json(folder.failures_file, build, advice) or ()}

@@ -48,7 +48,7 @@ class Misconception:
     @property
     def words(self) -> str:
         """`Times the launch. (wrong/launch_only.py)`."""
-        both = (f"{each.sentence} ({each.submission.source})".strip() for each in self.wrong)
+        both = (f"{solution.sentence} ({solution.submission.source})".strip() for solution in self.wrong)
         return " or ".join(both) or "failed in another way"
 
 
@@ -67,17 +67,21 @@ def misconceptions(
 ) -> list[Misconception]:
     """Match failures with wrong solutions: by exercise, most frequent first, unmatched failures last."""
     graded: dict[str, list[tuple[WrongSolution, Report]]] = {}
-    for each in wrong:
-        key = options.key_of(each.submission)
+    for solution in wrong:
+        key = options.key_of(solution.submission)
         if key is not None and (report := report_before(folder, key)) is not None:
-            graded.setdefault(key.exercise, []).append((each, report))
+            graded.setdefault(key.exercise, []).append((solution, report))
     students: dict[tuple[str, tuple[WrongSolution, ...]], list[str]] = {}
     for exercise, student, report in _failures(gradebook):
         alike = similar(report, graded.get(exercise, ()))
         students.setdefault((exercise, alike), []).append(student)
     order = {summary.exercise: position for position, summary in enumerate(gradebook.exercises)}
     result = [Misconception(exercise, alike, tuple(ids)) for (exercise, alike), ids in students.items()]
-    return sorted(result, key=lambda each: (order[each.exercise], not each.wrong, -len(each.students)))
+
+    def place(misconception: Misconception) -> tuple[int, bool, int]:
+        return order[misconception.exercise], not misconception.wrong, -len(misconception.students)
+
+    return sorted(result, key=place)
 
 
 def similar(report: Report, graded: Iterable[tuple[WrongSolution, Report]]) -> tuple[WrongSolution, ...]:
@@ -87,11 +91,11 @@ def similar(report: Report, graded: Iterable[tuple[WrongSolution, Report]]) -> t
     different mistakes end in crashes.
     """
     failures = signature(report)
-    alike = {each: signature(other) for each, other in graded}
-    same_words = tuple(each for each, other in alike.items() if other == failures)
+    alike = {solution: signature(other) for solution, other in graded}
+    same_words = tuple(solution for solution, other in alike.items() if other == failures)
     if same_words or any(not verdict.of for verdict in _failed(report)):
         return same_words if len(same_words) <= MOST_ALIKE else ()
-    same = tuple(each for each, other in alike.items() if set(other) == set(failures))
+    same = tuple(solution for solution, other in alike.items() if set(other) == set(failures))
     return same if len(same) <= MOST_ALIKE else ()
 
 

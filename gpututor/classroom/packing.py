@@ -133,7 +133,7 @@ def named(course: Course, words: Sequence[str]) -> tuple[Exercise, ...]:
     keys: set[str] = set()
     for word in words:
         names = {word, Path(word).name}
-        lessons = [each for each in course.lessons if names & {str(each.number), each.slug, each.folder.name}]
+        lessons = [lesson for lesson in course.lessons if names & {str(lesson.number), lesson.slug, lesson.folder.name}]
         keys.update(exercise.key for lesson in lessons for exercise in lesson.exercises)
         if not lessons:
             keys.add(course.find(word).key)

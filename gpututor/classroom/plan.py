@@ -193,7 +193,7 @@ def _changes(last: Options | None, now: Options) -> str:
     )
     words = [f"{name} {before} → {after}" for name, before, after in values if before != after]
     old = {exercise.exercise: exercise for exercise in last.exercises}
-    both = [(old[each.exercise], each) for each in now.exercises if each.exercise in old]
+    both = [(old[exercise.exercise], exercise) for exercise in now.exercises if exercise.exercise in old]
     versions = [after.exercise for before, after in both if before.version != after.version]
     devices = {f"{before.device} → {after.device}" for before, after in both if before.device != after.device}
     words += [f"device {change}" for change in sorted(devices)]

@@ -49,11 +49,13 @@ def regrade_jobs(
         "the class secret": (options.secret, secret_id(secret)),
     }
     variants = Variants(class_, course, folder)
-    for submission in {(each.exercise, each.student): each for each in submissions}.values():
+    for submission in {(submission.exercise, submission.student): submission for submission in submissions}.values():
         key = options.key_of(submission)
         if key is None:
-            raise UsageError(submission.refusal or "It is not graded.", "")
-        if all(each.key != key.exercise for each in course.exercises):
+            if submission.refusal:
+                raise UsageError(submission.refusal, "Ask the student for another file, then grade the class again.")
+            raise UsageError("It is not graded.", "Grade the exercise with `gpututor classroom grade` first.")
+        if all(exercise.key != key.exercise for exercise in course.exercises):
             title = f"The course no longer has the exercise {key.exercise}."
             raise UsageError(title, "Name another course with --course.")
         version = exercise_digest(variants.exercise_for(submission).folder)
@@ -81,7 +83,7 @@ def is_acceptable(report: Report) -> bool:
 def same_result(report: Report, other: Report) -> bool:
     """Return True if outcomes and checks of two reports are equal; times and words may differ."""
     statuses, others = (
-        [(verdict.scenario, verdict.check, verdict.status) for verdict in each.verdicts] for each in (report, other)
+        [(verdict.scenario, verdict.check, verdict.status) for verdict in side.verdicts] for side in (report, other)
     )
     return report.outcome == other.outcome and statuses == others
 

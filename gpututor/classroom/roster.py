@@ -140,7 +140,7 @@ def roster_text(students: Iterable[Enrolled]) -> str:
     """Return a roster with ids, names and addresses only, as `read_roster` reads it."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")  # not for spreadsheets: each cell must stay as it is
-    writer.writerows([("id", "name", "email"), *((each.id, each.name, each.email) for each in students)])
+    writer.writerows([("id", "name", "email"), *((student.id, student.name, student.email) for student in students)])
     return stream.getvalue()
 
 
@@ -163,15 +163,15 @@ def _columns(table: Table) -> dict[str, int]:
 
 def _check_pseudonyms(table: Table, columns: Mapping[str, int], students: Sequence[Enrolled]) -> None:
     """Raise `UsageError` for a pseudonym of two students, and for one that is an id, a name or an address."""
-    real = {word.casefold() for each in students for word in (each.id, each.name, each.email) if word}
+    real = {word.casefold() for student in students for word in (student.id, student.name, student.email) if word}
     lines: dict[str, int] = {}
-    for line, each in zip(table.lines, students, strict=True):
-        key, at = each.pseudonym.casefold(), columns.get("pseudonym", 0)
+    for line, student in zip(table.lines, students, strict=True):
+        key, at = student.pseudonym.casefold(), columns.get("pseudonym", 0)
         if key in real:
-            title = f"{each.pseudonym!r} is the id, name or address of a student"
+            title = f"{student.pseudonym!r} is the id, name or address of a student"
             raise _mistake(table, line, at, title, "Choose another pseudonym, or leave the cell empty.")
         if key and (first := lines.setdefault(key, line)) != line:
-            raise _mistake(table, line, at, f"{each.pseudonym!r} is in line {first}, too", "Change one of them.")
+            raise _mistake(table, line, at, f"{student.pseudonym!r} is in line {first}, too", "Change one of them.")
 
 
 def _hours(table: Table, line: int, columns: Mapping[str, int], cell: str) -> float:
@@ -211,7 +211,10 @@ class Enrolment:
 def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
     """Add the roster's students to the class, and their extensions to the rules."""
     students = list(class_.students)
-    people = [Person(each.id, tuple(filter(None, (each.id, each.email))), each.name) for each in roster.students]
+    people = [
+        Person(student.id, tuple(filter(None, (student.id, student.email))), student.name)
+        for student in roster.students
+    ]
     matches = match_students(people, students, has_names=class_.has_names)
     others = tuple(student.id for at, student in enumerate(students) if at not in matches.values())
     is_numbered = class_.layout in ("canvas", "moodle")

@@ -188,7 +188,9 @@ class Rules:
 
     def extends(self, exercise: str, student: str) -> bool:
         """Return True if the student has an extension; without a due date, it may have no effect."""
-        return any(each.student == student and each.exercise in ("", exercise) for each in self.extensions)
+        return any(
+            extension.student == student and extension.exercise in ("", exercise) for extension in self.extensions
+        )
 
     def rounded(self, points: float) -> float:
         """Round as `decimals` and `rounding` say; halves go up."""
@@ -208,7 +210,7 @@ def rules_for(folder: ClassFolder, path: Path | None = None) -> Rules:
     class_ = folder.read_class()
     course = course_of(class_)
     keys = [exercise.key for exercise in course.exercises] if course is not None else []
-    return read_rules(path or folder.rules_file, [*keys, *(each.exercise for each in class_.submissions)])
+    return read_rules(path or folder.rules_file, [*keys, *(submission.exercise for submission in class_.submissions)])
 
 
 def course_of(class_: Class) -> Course | None:

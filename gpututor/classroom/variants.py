@@ -54,7 +54,9 @@ def course_of_student(course: Course, student: str) -> Course:
     """Return the course with the student's values in its exercises."""
 
     def of_student(lesson: Lesson) -> Lesson:
-        exercises = (replace(each, chosen=values_of(each, student, course.seed)) for each in lesson.exercises)
+        exercises = (
+            replace(exercise, chosen=values_of(exercise, student, course.seed)) for exercise in lesson.exercises
+        )
         return replace(lesson, exercises=tuple(exercises))
 
     return replace(course, lessons=tuple(map(of_student, course.lessons)))
@@ -99,11 +101,11 @@ class Variants:
             return exercise
         values = values_of(exercise, self._ids[submission.student], self._course.seed)
         if (exercise.key, values) not in self._made:
-            self._made[exercise.key, values] = written(exercise, values, self._folder.variants)
+            self._made[exercise.key, values] = write_variant(exercise, values, self._folder.variants)
         return self._made[exercise.key, values]
 
 
-def written(exercise: Exercise, values: Values, folder: Path) -> Exercise:
+def write_variant(exercise: Exercise, values: Values, folder: Path) -> Exercise:
     """Write the exercise with these values below `folder`, as an exercise without variants; return it.
 
     Raises `CourseError` and `UsageError`.

@@ -23,11 +23,12 @@ MOST_BROKEN = 8
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """A job that an executor has claimed."""
+class Claim:
+    """A job for an executor to claim."""
 
     job: Job
     number: int = 1
+    """Number of the claim from 1: a job whose grading fails is claimed again."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,13 @@ class WorkQueue:
 
     def __init__(self, jobs: Iterable[Job], working: Iterable[str] = ()) -> None:
         self._changed = threading.Condition()
-        self._waiting: dict[str, deque[Attempt]] = {}
+        self._waiting: dict[str, deque[Claim]] = {}
         # Ordered by key, so that neither submission time nor name decides who is graded first.
         self.jobs = sorted(jobs, key=lambda job: job.key.name)
         for job in self.jobs:
-            self._waiting.setdefault(job.key.exercise, deque()).append(Attempt(job))
+            self._waiting.setdefault(job.key.exercise, deque()).append(Claim(job))
         self.total = self._left = len(self.jobs)
-        self._retries: deque[Attempt] = deque()
+        self._retries: deque[Claim] = deque()
         self._in_flight: Counter[str] = Counter()
         self._outcomes: Counter[Outcome] = Counter()
         self._completed: Counter[str] = Counter(working)
@@ -107,7 +108,7 @@ class WorkQueue:
 
     def claim(
         self, exercise: str = "", wait: bool = True, fits: Callable[[Job], bool] = lambda job: True
-    ) -> Attempt | None:
+    ) -> Claim | None:
         """Claim a job that `fits`, preferably of `exercise`, which the judge has loaded.
 
         `fits` is the same for all jobs of an exercise. Return None when the work is over; without `wait`, also if no
@@ -115,18 +116,18 @@ class WorkQueue:
         """
         with self._changed:
             while not self.is_over:
-                attempt = self._next(exercise, fits)
-                if attempt is not None:
-                    self._in_flight[attempt.job.key.exercise] += 1
-                    return attempt
+                claim = self._next(exercise, fits)
+                if claim is not None:
+                    self._in_flight[claim.job.key.exercise] += 1
+                    return claim
                 if not wait:
                     break
                 self._changed.wait(1.0)
         return None
 
-    def complete(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Count an attempt whose report is in the journal."""
-        exercise = attempt.job.key.exercise
+    def complete(self, claim: Claim, outcome: Outcome) -> None:
+        """Count a claim whose report is in the journal."""
+        exercise = claim.job.key.exercise
         with self._changed:
             self._left -= 1
             self._outcomes[outcome] += 1
@@ -134,32 +135,32 @@ class WorkQueue:
             self._completed[exercise] += 1
             self._end(exercise)
 
-    def fail(self, attempt: Attempt, why: str) -> None:
-        """Retry an attempt without a report later, or give it up."""
-        exercise = attempt.job.key.exercise
+    def fail(self, claim: Claim, why: str) -> None:
+        """Retry a claim without a report later, or give it up."""
+        exercise = claim.job.key.exercise
         with self._changed:
             self._failed[exercise] += 1
             is_broken = self._failed[exercise] >= MOST_BROKEN and not self._completed[exercise]
             if is_broken:
                 self._give_up_exercise(exercise, why)
-            if attempt.number < MOST_ATTEMPTS and not is_broken:
-                self._retries.append(replace(attempt, number=attempt.number + 1))
+            if claim.number < MOST_ATTEMPTS and not is_broken:
+                self._retries.append(replace(claim, number=claim.number + 1))
                 self._retried += 1
             else:
-                self._give_up(attempt, why)
+                self._give_up(claim, why)
             self._end(exercise)
 
-    def abandon(self, attempt: Attempt, why: str) -> None:
-        """Give up an attempt that cannot be graded in this run."""
+    def abandon(self, claim: Claim, why: str) -> None:
+        """Give up a claim that cannot be graded in this run."""
         with self._changed:
-            self._give_up(attempt, why)
-            self._end(attempt.job.key.exercise)
+            self._give_up(claim, why)
+            self._end(claim.job.key.exercise)
 
-    def release(self, attempt: Attempt) -> None:
-        """Return an attempt that was not made, or that the stop of the queue ended."""
+    def release(self, claim: Claim) -> None:
+        """Return a claim whose job was not graded, or that the stop of the queue ended."""
         with self._changed:
-            self._waiting.setdefault(attempt.job.key.exercise, deque()).appendleft(attempt)
-            self._end(attempt.job.key.exercise)
+            self._waiting.setdefault(claim.job.key.exercise, deque()).appendleft(claim)
+            self._end(claim.job.key.exercise)
 
     def stop(self, error: TutorError | None = None) -> None:
         """Stop claims of further jobs. `raise_error` raises the first `error`."""
@@ -177,10 +178,10 @@ class WorkQueue:
         with self._changed:
             return self._changed.wait_for(lambda: self.is_over, timeout_s)
 
-    def _next(self, exercise: str, fits: Callable[[Job], bool]) -> Attempt | None:
-        left = [name for name, attempts in self._waiting.items() if attempts and fits(attempts[0].job)]
+    def _next(self, exercise: str, fits: Callable[[Job], bool]) -> Claim | None:
+        left = [name for name, claims in self._waiting.items() if claims and fits(claims[0].job)]
         if not left:
-            retry = next((attempt for attempt in self._retries if fits(attempt.job)), None)
+            retry = next((claim for claim in self._retries if fits(claim.job)), None)
             if retry is not None:
                 self._retries.remove(retry)
             return retry
@@ -192,14 +193,14 @@ class WorkQueue:
         self._in_flight[exercise] -= 1
         self._changed.notify_all()
 
-    def _give_up(self, attempt: Attempt, why: str) -> None:
+    def _give_up(self, claim: Claim, why: str) -> None:
         self._left -= 1
-        self.failures.append(JobFailure(attempt.job.key, attempt.number, why))
+        self.failures.append(JobFailure(claim.job.key, claim.number, why))
 
     def _give_up_exercise(self, exercise: str, why: str) -> None:
         words = f"Not tried, because the first {MOST_BROKEN} gradings of this exercise failed. The last error: {why}"
-        for attempt in self._waiting.pop(exercise, deque()):
-            self._give_up(replace(attempt, number=attempt.number - 1), words)
-        for attempt in [attempt for attempt in self._retries if attempt.job.key.exercise == exercise]:
-            self._retries.remove(attempt)
-            self._give_up(replace(attempt, number=attempt.number - 1), why)
+        for claim in self._waiting.pop(exercise, deque()):
+            self._give_up(replace(claim, number=claim.number - 1), words)
+        for claim in [claim for claim in self._retries if claim.job.key.exercise == exercise]:
+            self._retries.remove(claim)
+            self._give_up(replace(claim, number=claim.number - 1), why)

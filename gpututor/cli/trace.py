@@ -33,6 +33,7 @@ from gpututor.cli.trace_report import Run, compare_runs, describe_run, read_run
 from gpututor.errors import TutorError, UsageError
 
 _SECOND_INTERRUPT_S = 0.5
+_FILE_ADVICE = "Free some space, or name another file. Then run the script again."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -155,7 +156,7 @@ def _run(task: dict[str, Any], chrome: Path | None, *, quiet: bool) -> Run:
             try:
                 shutil.copyfile(run.chrome, chrome)
             except OSError as error:
-                raise TutorError(f"{chrome} cannot be written: {error.strerror}.") from None
+                raise TutorError(f"{chrome} cannot be written: {error.strerror}.", _FILE_ADVICE) from None
         return run
 
 
@@ -213,4 +214,4 @@ def _write(word: str, command: list[str], runs: list[Run]) -> None:
     try:
         _path(word).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        raise TutorError(f"{word} cannot be written: {error.strerror}.") from None
+        raise TutorError(f"{word} cannot be written: {error.strerror}.", _FILE_ADVICE) from None

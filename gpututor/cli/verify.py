@@ -43,7 +43,7 @@ from typing import Any, TextIO
 from gpututor import paths
 from gpututor.authoring.problems import Problem, relative_path
 from gpututor.authoring.verify import MutantReport, Subject, Targets, Verifier, targets_of
-from gpututor.classroom.variants import other_values, words_of, written
+from gpututor.classroom.variants import other_values, words_of, write_variant
 from gpututor.cli.options import whole_number
 from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
@@ -78,7 +78,7 @@ def _with_other_values(targets: Sequence[Targets], folder: Path) -> Iterator[Tar
     for target in targets:
         for exercise in target.exercises:
             for values in other_values(exercise):
-                made = written(exercise, values, folder)
+                made = write_variant(exercise, values, folder)
                 yield Targets(target.course, (), (made,), (), f" ({words_of(values)})")
 
 

@@ -68,7 +68,7 @@ def parse_device(device: str, gpu: str | None, gpus: str, memory: str | None, **
         option = "--memory"
         memory_bytes = None if memory is None else parse_size(memory)
     except ValueError as error:
-        raise UsageError(f"{option}: {error}.") from None
+        raise UsageError(f"{option}: {error}.", "Correct the option, or leave it out.") from None
     return DeviceRequest(device, model, count, memory_bytes, options)
 
 

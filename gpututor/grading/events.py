@@ -71,7 +71,7 @@ class CallStarted:
     """A call of the learner's function."""
 
     number: int
-    """From 1, in this run."""
+    """Number from 1, in this run."""
     of: int
 
 

@@ -24,7 +24,7 @@ from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import BROKEN_CHECK, Status, Verdict
 from gpututor.hardware.scenario import ACCELERATORS
 from gpututor.judge.devices import machine_specs, to_machine
-from gpututor.judge.runner import Opener, RunPlan, Submission, run_submission
+from gpututor.judge.runner import Opener, RunPlan, SourceFile, run_submission
 from gpututor.judge.verdicts import IMPLICIT_CHECKS, failed_verdict, verdict_of
 from gpututor.judge.workers import WorkerPool
 from gpututor.protocol.messages import MachineSpec
@@ -158,7 +158,7 @@ class AuthorRuns:
         """Run one file. Raises `CourseError` if it does not run, `GradingError` if the worker broke by itself."""
         exercise, worker = self.exercise, self.pool.take()
         try:
-            submission, source = Submission(name, exercise.file(name)), self.code.given_source
+            submission, source = SourceFile(name, exercise.file(name)), self.code.given_source
             observation = run_submission(worker, exercise, self.spec, submission, self.inputs(), source, plan)
         finally:
             self.pool.release(worker)

@@ -60,7 +60,7 @@ from gpututor.judge.devices import (
 )
 from gpututor.judge.isolation.probe import working
 from gpututor.judge.recorder import RecordingWriter
-from gpututor.judge.runner import Observation, Opener, RunPlan, Submission, make_run_plan, run_submission
+from gpututor.judge.runner import Observation, Opener, RunPlan, SourceFile, make_run_plan, run_submission
 from gpututor.judge.source_review import names_of, review, suspicions_in
 from gpututor.judge.suspicions import find_inconsistencies
 from gpututor.judge.timing.measure import TIMING_WORKERS, measure
@@ -267,7 +267,7 @@ class _Grading:
             self._suspicions += suspicions_in(self._source_notes, all_count=True)
         plans = [make_run_plan(code.checks, machine) for machine in machines]
         self._code = code
-        self._submission = Submission(_file_name(self.request.file_name), source)
+        self._submission = SourceFile(_file_name(self.request.file_name), source)
         self._recorder = RecordingWriter(self.request.recording_folder, code.checks, self.exercise.cases)
         self._locks = locks_for(specs, self._devices, lambda device: self._emit(WaitingForDevice(device)))
         with contextlib.closing(Opener(self._pool, self.exercise)) as self._opener, self._locks.shared():

@@ -55,7 +55,7 @@ def make_run_plan(checks: Sequence[Check], machine: Machine) -> RunPlan:
 
 
 @dataclass(frozen=True)
-class Submission:
+class SourceFile:
     """Source to run, and the name of its file."""
 
     file_name: str
@@ -83,7 +83,7 @@ def run_submission(
     worker: Worker,
     exercise: Exercise,
     spec: MachineSpec,
-    submission: Submission,
+    submission: SourceFile,
     inputs: Iterable[dict[str, Any]],
     given_source: str,
     plan: RunPlan,
@@ -133,7 +133,7 @@ def run_submission(
 
 
 def load_request(
-    exercise: Exercise, spec: MachineSpec, submission: Submission, given_source: str, plan: RunPlan, sizes: Sizes
+    exercise: Exercise, spec: MachineSpec, submission: SourceFile, given_source: str, plan: RunPlan, sizes: Sizes
 ) -> dict[str, Any]:
     """Return the first request of a run: the machine, the file, and what the worker sends for each call."""
     return {

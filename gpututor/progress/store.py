@@ -77,7 +77,7 @@ FROM attempts AS own WHERE id = ? AND counted
 """
 _PASSED = "SELECT id, run_ns FROM attempts WHERE exercise = ? AND outcome = 'passed'"
 _LEAST_FREE_BYTES = 64 << 10
-"""With less free space SQLite can fail to write with no more explanation than `disk I/O error`."""
+"""Free space below which SQLite can fail to write with no more explanation than `disk I/O error`."""
 _SOLUTION, _REPEAT = "solution opened ", "begun again "
 _FAILURES = (Status.FAILED, Status.TOO_SLOW)
 _AFTER_ALL = 1 << 62

@@ -33,7 +33,7 @@ def remove_written(scratch: Path, names: list[str], own: str) -> None:
                 (scratch / name).unlink()
 
 
-def written(scratch: Path, names: list[str], sizes: Sizes, own: str) -> tuple[dict[str, Any], list[bytes]]:
+def collect_files(scratch: Path, names: list[str], sizes: Sizes, own: str) -> tuple[dict[str, Any], list[bytes]]:
     """Return a listing of the scratch folder, and the contents of those of `names` that are ordinary files.
 
     They have at most `sizes.result_bytes` together; a larger file is listed as `a file of … bytes`, without content.

@@ -27,7 +27,7 @@ from gpututor.processes import close_all_but, die_with_parent, run_and_exit
 from gpututor.protocol.frames import Frame, FrameError, read_frame, write_frame
 from gpututor.protocol.messages import SENT_BY_OTHERS, TICKET, Failure, FailureKind, Sizes, signal_name
 from gpututor.worker.connection import Connection, failed
-from gpututor.worker.files import remove_written, written
+from gpututor.worker.files import collect_files, remove_written
 from gpututor.worker.submission import GivenFailed, SubmissionFailed
 
 
@@ -228,7 +228,7 @@ def serve_ranks(connection: Connection, scratch: Path, load: dict[str, Any], ser
             with contextlib.suppress(OSError):
                 store.unlink()
             if header["event"] == "returned":
-                listing, contents = written(scratch, load["files"], sizes, path.name)
+                listing, contents = collect_files(scratch, load["files"], sizes, path.name)
                 header, buffers = header | listing, buffers + contents
             connection.answer(header, buffers)
         if frame.header["op"] != "leave":

@@ -18,7 +18,7 @@ from gpututor.protocol.messages import Failure, MachineSpec, Sizes
 from gpututor.protocol.values import ValueRefused, state_in
 from gpututor.trace.serialization import trace_to_json
 from gpututor.worker.connection import Connection, failed
-from gpututor.worker.files import load_files, remove_written, written
+from gpututor.worker.files import collect_files, load_files, remove_written
 from gpututor.worker.guard import CallGuard, TamperGuard
 from gpututor.worker.integrity import MOST_NAMED
 from gpututor.worker.machine import CallMeasurement, EnteredMachine, enter_machine
@@ -182,7 +182,7 @@ def _serve_scenario(connection: Connection, scratch: Path) -> None:
             remove_written(scratch, request["files"], path.name)
             header, buffers = _answer_to_call(function, arguments, scenario, request["wants"], connection.sizes)
             if request["files"] and header["event"] == "returned":
-                listing, contents = written(scratch, request["files"], connection.sizes, path.name)
+                listing, contents = collect_files(scratch, request["files"], connection.sizes, path.name)
                 header, buffers = header | listing, buffers + contents
             if rank is not None:
                 header |= destroy_process_group()

@@ -456,7 +456,7 @@ async def test_a_crash_reports_a_file_that_cannot_be_saved(
     assert "Your last edits could not be saved." in capsys.readouterr().err
 
 
-async def test_a_terminal_that_was_closed_ends_the_app_although_the_disk_is_full(
+async def test_a_closed_terminal_ends_the_app_although_the_disk_is_full(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FileController, "rescue", refuse)

@@ -204,7 +204,7 @@ async def test_keys_that_leave_the_word_close_the_list(pilot: Pilot[None], key: 
     assert key != "escape" or editor.text == "alpha = 1\na"
 
 
-async def test_better_names_of_the_child_replace_those_of_the_file_and_all_after_import(env: AppEnv) -> None:
+async def test_names_from_the_child_replace_names_from_the_file(env: AppEnv) -> None:
     def naming(names: str) -> list[str]:
         return [sys.executable, "-c", ECHO.replace("asked['text'], str(os.getpid())", names)]
 
@@ -337,7 +337,7 @@ def documented(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str],
     return look_up
 
 
-def test_documentation_is_of_the_learner_s_functions_and_of_the_call_around_the_cursor(
+def test_documentation_is_shown_for_own_functions_and_the_surrounding_call(
     documented: Callable[[str, str], list[str]],
 ) -> None:
     text = 'def mine(a: int, b=2) -> int:\n    """Add [them]."""\n    return a + b\n\nmine(1, 2)\n'

@@ -49,7 +49,7 @@ async def test_the_screen_of_the_full_report_copies_it_and_says_so(pilot: Pilot[
     await until_shown(pilot, f"Copied {len(report.splitlines())} lines.")
 
 
-async def test_a_report_from_a_program_cannot_control_the_terminal_that_it_is_pasted_into(env: AppEnv) -> None:
+async def test_a_pasted_report_cannot_control_the_terminal(env: AppEnv) -> None:
     async with env.start() as pilot:
         await run_checks(pilot)
         results = main_screen(pilot).panes.results

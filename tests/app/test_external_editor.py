@@ -272,7 +272,7 @@ async def test_an_editor_that_does_not_open_is_told_with_what_to_do(
         await until_shown(pilot, advice)
 
 
-async def test_without_a_choice_the_installed_editors_are_offered_and_the_choice_is_kept(
+async def test_installed_editors_are_offered_once_and_the_choice_is_kept(
     env: AppEnv, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = make_program(programs, "code", "")

@@ -212,7 +212,7 @@ async def test_who_is_typing_is_not_asked_under_the_fingers(
     await until(pilot, lambda: is_asking(pilot), "for the question")
 
 
-async def test_a_removed_file_is_reported_and_comes_back_by_a_save_or_an_edit(env: AppEnv) -> None:
+async def test_a_removed_file_is_reported_and_a_save_or_edit_restores_it(env: AppEnv) -> None:
     file = env.file()
     async with env.start(size=(100, 30)) as pilot:
         file.unlink()

@@ -11,7 +11,7 @@ from textual import events
 from textual.pilot import Pilot
 
 from gpututor.app.editor.editor import Editor
-from gpututor.app.editor.find import BadPattern, FindBar, Needle, find_all, replaced, replacement
+from gpututor.app.editor.find import BadPattern, FindBar, Needle, find_all, replace_all, replacement
 from tests.support.apps import AppEnv, burst, edit, main_screen, until, until_shown
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_text
 
@@ -52,7 +52,7 @@ def test_a_bad_expression_is_said(text: str) -> None:
 
 def test_a_bad_replacement_and_an_endless_search_are_refused() -> None:
     with pytest.raises(BadPattern, match="Not a replacement"):
-        replaced(Needle("(o)ne", regex=True), TEXT, r"\2")
+        replace_all(Needle("(o)ne", regex=True), TEXT, r"\2")
     with pytest.raises(BadPattern, match="too long"):
         find_all(Needle(r"(a+)+$", regex=True), "a" * 60 + "!")
     assert starts(Needle("one")) == [(0, 0), (1, 4), (2, 2)]
@@ -80,7 +80,7 @@ def test_replacing_all_does_what_python_does(text: str, needle: str, by: str) ->
     wanted = text.replace(needle, by)
     if needle == needle.lower() and needle.lower() != needle.upper() and "X" in text:
         return
-    assert replaced(Needle(needle), text, by)[0] == wanted
+    assert replace_all(Needle(needle), text, by)[0] == wanted
 
 
 def editor_of(pilot: Pilot[None]) -> Editor:

@@ -249,7 +249,7 @@ def test_every_outcome_has_room_in_the_list() -> None:
     assert max(map(len, (DOES_NOT_RUN, *OUTCOME_TITLES.values()))) <= 21
 
 
-async def test_two_answers_close_the_list_once_and_a_running_check_is_not_covered(env: AppEnv) -> None:
+async def test_two_answers_close_the_list_once_and_never_cover_a_run(env: AppEnv) -> None:
     attempts(env, WRONG, RIGHT)
     env.client.holds = True
     async with env.start() as pilot:

@@ -53,7 +53,7 @@ async def test_sentences_name_the_keys_of_the_settings(env: AppEnv) -> None:
         await until_shown(pilot, "A, then b.")
 
 
-async def test_an_invalid_key_is_reported_and_a_change_applies_at_once_and_back(env: AppEnv) -> None:
+async def test_an_invalid_key_is_reported_and_changes_apply_at_once(env: AppEnv) -> None:
     write('[keys]\nsettings = "b"\nrum = "B"\n')
     async with env.start((100, 30)) as pilot:
         await until_shown(pilot, "A setting is invalid. Press b to see which.")

@@ -179,7 +179,7 @@ async def test_without_color_old_costs_are_marked(env: AppEnv, monkeypatch: pyte
         await until_shown(pilot, "~ ⇄ 3 ‖ 1 12.0 MiB 1.20 ms")
 
 
-async def test_a_run_puts_its_costs_at_the_edge_of_its_exercise_and_a_restart_keeps_them(timed: AppEnv) -> None:
+async def test_costs_of_a_run_stay_with_its_exercise_after_a_restart(timed: AppEnv) -> None:
     async with timed.start((140, 40)) as pilot:
         editor = main_screen(pilot).panes.editor
         assert not editor.has_costs
@@ -215,16 +215,12 @@ TEXTS = st.lists(st.sampled_from(["a", "b", "  a", "", "x = 1"]), max_size=12).m
         ("a\r\n  b\r\nc", 2, (2, True)),
     ],
 )
-def test_a_line_is_found_by_its_text_and_else_by_the_lines_around_it(
-    now: str, line: int, expected: tuple[int, bool]
-) -> None:
+def test_a_line_is_found_by_its_text_or_by_its_neighbors(now: str, line: int, expected: tuple[int, bool]) -> None:
     assert map_line("a\nb\nc", now, line) == expected
 
 
 @given(TEXTS, TEXTS, st.integers(1, 14))
-def test_it_is_always_a_line_of_the_newer_text_and_the_same_one_where_it_is_there(
-    then: str, now: str, line: int
-) -> None:
+def test_a_mapped_line_exists_in_the_newer_text_and_stays_if_unchanged(then: str, now: str, line: int) -> None:
     old, new = then.split("\n"), now.split("\n")
     mapped, is_there = map_line(then, now, line)
     assert 1 <= mapped <= len(new)

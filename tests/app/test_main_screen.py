@@ -81,10 +81,10 @@ async def test_a_stored_attempt_updates_costs_traces_and_lists(
 async def test_a_check_of_the_disk_reads_settings_then_the_file_then_runs(
     screen: MainScreen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    methods = (SettingsFile, "look"), (FileController, "check_disk"), (RunController, "run_if_due")
+    methods = (SettingsFile, "reload"), (FileController, "check_disk"), (RunController, "run_if_due")
     calls = log_calls(monkeypatch, *methods)
     screen.check_disk()
-    assert calls == ["SettingsFile.look", "FileController.check_disk", "RunController.run_if_due"]
+    assert calls == ["SettingsFile.reload", "FileController.check_disk", "RunController.run_if_due"]
 
 
 async def test_runs_hear_of_every_loaded_and_reloaded_file(
@@ -139,13 +139,13 @@ async def test_a_check_that_opens_during_a_run_leaves_the_lists_keys_named(env: 
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (50, 20)], [(80, 24)]), ids=str)
-async def test_the_file_state_is_shown_next_to_news_of_any_length(pilot: Pilot[None], screen: MainScreen) -> None:
-    screen.status.show_news("The news is long. " * 10)
+async def test_the_file_state_is_shown_next_to_a_message_of_any_length(pilot: Pilot[None], screen: MainScreen) -> None:
+    screen.status.show_message("The message is long. " * 10)
     await until(pilot, lambda: screen_lines(pilot.app)[-2].endswith("…  saved"), "for both")
     await pilot.press("e", "x")
-    screen.status.show_news("The news is long. " * 10)
+    screen.status.show_message("The message is long. " * 10)
     await until(pilot, lambda: screen_lines(pilot.app)[-2].endswith("saved"), "for both")
-    screen.status.show_news("Short news.")
+    screen.status.show_message("Short message.")
     await until(pilot, lambda: screen_lines(pilot.app)[-2].endswith(" saved · virtual T4 (modelled)"), "for all")
 
 
@@ -171,7 +171,9 @@ async def test_ctrl_c_copies_selected_text_and_is_always_answered(pilot: Pilot[N
     assert "number" in pilot.app.clipboard
 
 
-async def test_the_status_line_has_mode_answers_and_news(pilot: Pilot[None], screen: MainScreen, env: AppEnv) -> None:
+async def test_the_status_line_has_mode_replies_and_messages(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
+) -> None:
     def shows(mode: str) -> bool:
         return screen_lines(pilot.app)[-2].split()[0] == mode
 
@@ -187,11 +189,11 @@ async def test_the_status_line_has_mode_answers_and_news(pilot: Pilot[None], scr
     await pilot.press("enter")
     await until_shown(pilot, "Reset. Backup: .backups/")
     status = main_screen(pilot).status
-    status.show_news("The news.")
+    status.show_message("The message.")
     await pilot.press("p")
     await until_shown(pilot, "This is the first exercise of the course.")
     await pilot.press("d")
     await until_shown(pilot, "Nothing has been run yet.")
     await pilot.press("escape")
-    await until_shown(pilot, "The news.")
+    await until_shown(pilot, "The message.")
     assert "first exercise of the course" not in screen_lines(pilot.app)[-2]

@@ -71,7 +71,7 @@ async def test_texts_of_a_run_are_harmless_everywhere(env: AppEnv) -> None:
 
 
 async def test_what_is_told_of_a_folder_is_harmless(pilot: Pilot[None], screen: MainScreen) -> None:
-    screen.status.show_news(NASTY)
+    screen.status.show_message(NASTY)
     screen.status.show_file_state(NASTY)
     screen.tabs.show(0, NASTY)
     await until_shown(pilot, "[@click=app.quit]")

@@ -79,7 +79,7 @@ async def test_a_newer_run_takes_the_place_of_an_older_one(env: AppEnv) -> None:
         assert len(screen.learner.progress.attempts(screen.exercise.key)) == 1
 
 
-async def test_a_run_of_an_exercise_that_was_left_is_recorded_but_not_shown(env: AppEnv) -> None:
+async def test_the_run_of_a_left_exercise_is_recorded_but_not_shown(env: AppEnv) -> None:
     env.client = ScriptedClient(holds=True)
     async with env.start() as pilot:
         screen = main_screen(pilot)
@@ -283,7 +283,7 @@ async def test_a_failure_after_an_outside_save_comes_forward_unless_the_learner_
         assert pilot.app.focused is screen.panes.editor or not typing
 
 
-async def test_a_failure_after_a_save_of_the_app_comes_forward_once_the_editor_is_left(env: AppEnv) -> None:
+async def test_a_failure_after_a_save_is_shown_when_the_editor_is_left(env: AppEnv) -> None:
     write('auto_run = "saved"\n')
     async with env.start() as pilot:
         screen = main_screen(pilot)

@@ -194,7 +194,7 @@ async def test_changes_in_one_step_are_painted_once_in_the_next_step(
     monkeypatch.setattr(Compositor, "render_update", counted)
     screen = main_screen(pilot)
     for word in ("one", "two", "three"):
-        screen.status.show_news(word)
+        screen.status.show_message(word)
         screen._refresh_layout()
     assert not painted
     await until(pilot, lambda: bool(painted), "for a paint")
@@ -215,7 +215,7 @@ async def test_what_changes_between_the_layout_and_the_paint_is_painted(
     monkeypatch.setattr(Compositor, "render_update", noted)
     screen = main_screen(pilot)
     screen._compositor_refresh()
-    screen.status.show_news("late")
+    screen.status.show_message("late")
     screen._dirty_widgets.add(screen.status)  # as the screen does when it hears of it
     await until(pilot, lambda: bool(painted), "for a paint")
     assert screen.status.region in painted[0]

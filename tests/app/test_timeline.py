@@ -38,7 +38,7 @@ def one_line(pilot: Pilot[None]) -> str:
 # Opening
 
 
-async def test_after_a_run_the_timeline_is_one_key_away_also_from_the_editor(pilot: Pilot[None]) -> None:
+async def test_one_key_opens_the_timeline_also_from_the_editor(pilot: Pilot[None]) -> None:
     await run_checks(pilot)
     await until_shown(pilot, "d shows what it did")
     await open_device(pilot)
@@ -55,7 +55,7 @@ async def test_after_a_run_the_timeline_is_one_key_away_also_from_the_editor(pil
     assert main_screen(pilot).is_current
 
 
-async def test_before_the_first_run_it_says_what_to_do_and_then_leads_to_lines(pilot: Pilot[None]) -> None:
+async def test_the_timeline_advises_before_the_first_run_and_later_leads_to_lines(pilot: Pilot[None]) -> None:
     await open_device(pilot)
     assert "Nothing has been run yet." in screen_text(pilot.app)
     await pilot.press("tab", "3", "n", "enter", "s", "c", "r")

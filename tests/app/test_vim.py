@@ -261,7 +261,7 @@ async def test_a_text_behind_a_dialog_or_read_only_cannot_be_changed(vim: Pilot[
     assert editor.text == "abc\n"
 
 
-async def test_a_key_with_alt_does_what_it_is_bound_to_in_normal_mode(vim: Pilot[None]) -> None:
+async def test_a_key_with_alt_runs_its_command_in_normal_mode(vim: Pilot[None]) -> None:
     editor = await edit(vim, "abc\n")
     vim.app.post_message(events.Key("alt+a", "a"))
     await until(vim, lambda: editor.selected_text == "abc\n", "for the whole text")

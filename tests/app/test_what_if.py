@@ -76,7 +76,7 @@ async def test_the_attempt_runs_on_each_model_in_one_table(env: AppEnv) -> None:
         assert len(screen.attempts.recordings.ids()) == 1
 
 
-async def test_a_run_without_work_on_the_gpu_says_why_there_are_no_times(env: AppEnv) -> None:
+async def test_a_run_without_gpu_work_says_why_it_has_no_times(env: AppEnv) -> None:
     async with env.start() as pilot:
         asked = await ask(pilot, env)
         env.client.traces = lambda request: [Trace()]
@@ -89,7 +89,7 @@ async def test_a_run_without_work_on_the_gpu_says_why_there_are_no_times(env: Ap
         await until_shown(pilot, "all: nothing ran on the GPU")
 
 
-async def test_a_run_that_could_not_be_recorded_says_why_it_has_no_figures(env: AppEnv) -> None:
+async def test_an_unrecorded_run_says_why_it_has_no_figures(env: AppEnv) -> None:
     async with env.start() as pilot:
         await ask(pilot, env)
         env.client.records = False

@@ -237,7 +237,7 @@ def test_on_another_gpu_right_code_must_pass_and_wrong_code_must_fail(tmp_path: 
     assert not any(line.endswith("T4") for line in lines)
 
 
-def test_a_wrong_solution_may_pass_on_a_gpu_on_which_its_check_does_not_apply(subjects: dict[str, Subject]) -> None:
+def test_a_wrong_solution_may_pass_where_its_check_does_not_apply(subjects: dict[str, Subject]) -> None:
     exercise, passed = subjects["excused"].exercise, subjects["excused"].solution
     assert exercise is not None
     assert passed is not None
@@ -284,7 +284,7 @@ def test_slow_solutions_examples_and_missing_files_are_reported(subjects: dict[s
     assert {fault.file.name for fault in missing} >= {"exercise.toml", "task.md", "checks.py"}
 
 
-def test_examples_run_on_as_many_gpus_as_the_lesson_says_and_may_not_end_the_program(tmp_path: Path) -> None:
+def test_examples_get_the_lessons_number_of_gpus_and_must_not_exit(tmp_path: Path) -> None:
     course = tmp_path / "course"
     lesson = skeleton(course, "first").parent
     text = (lesson / "lesson.md").read_text()

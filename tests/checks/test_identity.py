@@ -48,7 +48,7 @@ def test_aliasing_distinguishes_views_from_copies() -> None:
     assert ": sharing memory" in failure(aliasing(separate={"output": "x"}), call_with(X[0], X)).got
 
 
-def test_a_removed_argument_fails_and_an_unknown_one_is_an_error_of_the_course() -> None:
+def test_a_removed_argument_fails_and_an_unknown_argument_is_an_authors_error() -> None:
     run = call_with(X, X)
     with pytest.raises(CourseError, match="'y'"):
         identity({"output": "y"}).find(run)

@@ -65,7 +65,7 @@ def test_a_result_that_is_not_a_time_fails(odd: object) -> None:
     assert "such a number" in failure(check(), reports(odd)).got
 
 
-def test_the_time_can_be_a_part_of_the_result_and_of_several_kernels() -> None:
+def test_the_time_may_be_part_of_a_result_or_cover_several_kernels() -> None:
     by_part = check(part="gpu.1")
     assert by_part.find(reports({"gpu": [9.0, 0.004]})) is None
     assert by_part.find(reports({"gpu": [0.004]})) is not None
@@ -116,7 +116,7 @@ def test_only_events_may_be_read_after_the_next_launch(source: str, passes: bool
     assert (first.find(replace(reports(0.004, NEXT), source=source)) is None) is passes
 
 
-def test_work_that_ends_on_another_device_meanwhile_needs_no_wait_of_its_own() -> None:
+def test_work_that_has_ended_on_another_device_needs_no_wait() -> None:
     trace = Trace()
     for device, start, end in (("cuda:0", 50, 58), ("cuda:1", 51, 55)):
         launched = start * MILLISECOND

@@ -72,7 +72,7 @@ def test_copies_must_be_on_another_stream_than_the_kernels() -> None:
     assert (finding.line, finding.status) == (9, Status.FAILED)
 
 
-def test_the_share_is_of_the_copies_time_and_the_line_is_of_copies_alone() -> None:
+def test_the_share_and_the_line_are_those_of_copies_alone() -> None:
     trace = trace_of(("up", 0, 100, 3), ("up", 100, 400, 5), ("down", 0, 50, 9), (("cuda:0", 0), 200, 360, 6))
     run = run_of(None, trace=trace)
 
@@ -169,7 +169,7 @@ def test_an_array_of_an_unfinished_copy_is_a_race(array: str) -> None:
     assert races().find(recorded(program.replace("WAIT", "torch.cuda.synchronize()"), {"x": X})) is None
 
 
-def test_every_exercise_has_the_check_of_races_and_shows_it_only_on_failure() -> None:
+def test_every_exercise_checks_races_and_shows_only_failures() -> None:
     right, wrong = (recorded(ON_ITS_WAY.replace("WAIT", wait), {"x": X}) for wait in ("torch.cuda.synchronize()", ""))
 
     assert list(implicit_verdicts((), right)) == []
@@ -191,7 +191,7 @@ def work():
 """
 
 
-def test_advice_about_an_order_is_not_given_for_memory_that_is_freed_too_early() -> None:
+def test_memory_freed_too_early_gets_no_advice_about_an_order() -> None:
     wrong_order, freed = recorded(ON_ITS_WAY.replace("WAIT", ""), {"x": X}), recorded(FREED, {})
 
     assert failure(races(advice="Wait for the copy."), wrong_order).advice == "Wait for the copy."

@@ -81,7 +81,7 @@ def work(in_loop):
 """
 
 
-def test_waits_before_and_after_a_loop_do_not_count_if_only_its_waits_are_to() -> None:
+def test_waits_outside_a_loop_do_not_count_if_only_its_own_do() -> None:
     outside, everywhere = (recorded(AROUND_A_LOOP, {"in_loop": in_loop}) for in_loop in (False, True))
     check = syncs(loop_of="aten::*mm")
 

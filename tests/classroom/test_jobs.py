@@ -48,7 +48,7 @@ def test_equal_texts_share_a_job_and_each_has_the_report(folder: ClassFolder) ->
     ]
 
 
-def test_options_and_failures_survive_and_a_refused_file_has_no_job_and_no_key(folder: ClassFolder) -> None:
+def test_options_and_failures_survive_and_refused_files_have_no_job(folder: ClassFolder) -> None:
     with pytest.raises(UsageError):
         next(reports_of(folder))
     class_, options = class_with_options(folder, [("kim", COURSE.exercises[0].key, "a")], replace(ASKED, gpu="A100"))

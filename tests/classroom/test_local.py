@@ -47,7 +47,7 @@ def test_every_job_is_graded_once(tmp_path: Path) -> None:
     assert bench.closed >= bench.made == 3
 
 
-def test_a_dead_judge_is_replaced_and_its_job_retried_unless_its_report_was_written(tmp_path: Path) -> None:
+def test_the_job_of_a_dead_judge_is_retried_unless_its_report_exists(tmp_path: Path) -> None:
     def once(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
         return dies(judge, request) if judge.bench.tries[request.submission] == 1 else None
 

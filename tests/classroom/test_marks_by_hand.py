@@ -240,6 +240,8 @@ def test_regrade_grades_one_submission_and_asks_before_it_replaces(
     assert "The same result again." in capsys.readouterr().out
     assert main([*same, "--attempt", "2"]) == 2
     assert "The attempts are 1." in capsys.readouterr().err
+    assert main([*same[:-1], "2.1"]) == 2
+    assert "gpututor classroom report" in capsys.readouterr().err
     submission = next(each for each in folder.read_class().submissions if each.student == "ada")
     key = Options.read(folder).key_of(submission)
     assert key is not None

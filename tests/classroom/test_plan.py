@@ -92,7 +92,7 @@ def test_a_new_class_is_graded_in_bubblewrap_with_a_private_secret(folder: Class
     assert folder.secret_file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_device_that_does_not_work_is_not_used_and_a_finished_class_starts_no_process(plan: Plan) -> None:
+def test_a_broken_device_is_not_used_and_a_finished_class_starts_nothing(plan: Plan) -> None:
     on_gpu = plan(inventory=ONE_GPU, works=frozenset({"cpu", "cuda:0"}))
     assert {job.key.device for job in on_gpu.jobs} == {"cuda NVIDIA H100"}
     without = plan(inventory=ONE_GPU)
@@ -230,7 +230,7 @@ def test_another_state_of_gpututor_grades_anew(
     assert (len(back.jobs), back.anew, back.already) == (1, 1, 1), "the journal has the first one"
 
 
-def test_the_digest_of_the_grader_is_that_of_all_that_the_judge_imports(tmp_path: Path) -> None:
+def test_the_graders_digest_covers_all_that_the_judge_imports(tmp_path: Path) -> None:
     package = tmp_path / "gpututor"
     for name in ("errors.py", "checks/value.py", "hardware/gpus.toml"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)

@@ -77,7 +77,7 @@ def test_the_grace_period_moves_with_the_due_date() -> None:
     assert result([upload(FIRST, days=1, minutes=15)], in_grace) == ([4], 1)
 
 
-def test_days_are_spent_in_the_order_of_due_dates_until_none_is_left() -> None:
+def test_days_are_spent_by_due_date_until_none_is_left() -> None:
     files = [upload(SECOND, days=2), upload(FIRST, days=2)]
     assert result(files, rules(0)) == ([3.2, 3.2], 0)
     assert result(files, rules(3)) == ([4, 3.6], 3)
@@ -138,7 +138,7 @@ def test_a_file_that_only_the_platform_calls_late_costs_a_day() -> None:
 @given(st.lists(st.integers(0, 400), min_size=2, max_size=2), st.integers(0, 9))
 @example([265, 25], 2)
 @FEW
-def test_a_day_more_never_lowers_the_first_mark_and_no_day_is_spent_twice(hours: list[int], budget: int) -> None:
+def test_another_day_never_lowers_the_first_mark_nor_is_spent_twice(hours: list[int], budget: int) -> None:
     """It may lower a later mark: the third day earns 0.4 points for an exercise that is 12 days late."""
     files = [upload(FIRST, hours=hours[0]), upload(SECOND, hours=hours[1])]
     marks, spent = result(files, rules(budget))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.classroom.work_queue import MOST_ATTEMPTS, MOST_BROKEN, Attempt, Progress, WorkQueue
+from gpututor.classroom.work_queue import MOST_ATTEMPTS, MOST_BROKEN, Claim, Progress, WorkQueue
 from gpututor.errors import NotGradableHere
 from gpututor.grading.report import Outcome
 from tests.support.fake_judges import job_of
@@ -18,10 +18,10 @@ def work_of(folder: Path, exercises: dict[str, int]) -> WorkQueue:
     )
 
 
-def claim(work: WorkQueue, near: str = "") -> Attempt:
-    attempt = work.claim(near, wait=False)
-    assert attempt is not None
-    return attempt
+def claim(work: WorkQueue, near: str = "") -> Claim:
+    claimed = work.claim(near, wait=False)
+    assert claimed is not None
+    return claimed
 
 
 def test_a_judge_keeps_its_exercise_and_the_next_takes_another(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_failed_grading_is_retried_last_and_then_given_up(tmp_path: Path) -> N
     work.complete(other, Outcome.FAILED)
     for number in range(2, MOST_ATTEMPTS + 1):
         again = claim(work)
-        assert again == Attempt(broken.job, number)
+        assert again == Claim(broken.job, number)
         work.fail(again, "out of luck")
     assert work.is_over
     assert [(failure.key, failure.attempts, failure.why) for failure in work.failures] == [
@@ -59,12 +59,12 @@ def test_a_failed_grading_is_retried_last_and_then_given_up(tmp_path: Path) -> N
 def test_a_broken_exercise_is_given_up_early_unless_it_worked_once(tmp_path: Path) -> None:
     work = work_of(tmp_path, {"l/broken": 40, "l/good": 2})
     tries = 0
-    while (attempt := work.claim(wait=False)) is not None:
+    while (claimed := work.claim(wait=False)) is not None:
         tries += 1
-        if attempt.job.key.exercise == "l/broken":
-            work.fail(attempt, "checks.py is broken")
+        if claimed.job.key.exercise == "l/broken":
+            work.fail(claimed, "checks.py is broken")
         else:
-            work.complete(attempt, Outcome.PASSED)
+            work.complete(claimed, Outcome.PASSED)
     assert work.is_over
     assert tries == MOST_BROKEN + 2
     assert len(work.failures) == 40
@@ -73,29 +73,29 @@ def test_a_broken_exercise_is_given_up_early_unless_it_worked_once(tmp_path: Pat
     work = work_of(tmp_path, {"l/a": 3 * MOST_BROKEN})
     work.complete(claim(work), Outcome.PASSED)
     tries = 0
-    while (attempt := work.claim(wait=False)) is not None:
+    while (claimed := work.claim(wait=False)) is not None:
         tries += 1
-        work.fail(attempt, "no luck")
+        work.fail(claimed, "no luck")
     assert tries == MOST_ATTEMPTS * (3 * MOST_BROKEN - 1)
     # In a resumed run, the failing submissions may come first.
     jobs = [job_of(tmp_path, "l/a", str(each)) for each in range(MOST_BROKEN + 1)]
     work = WorkQueue(jobs, working=["l/a"])
     last = work.jobs[-1]
-    while (attempt := work.claim(wait=False)) is not None:
-        if attempt.job == last:
-            work.complete(attempt, Outcome.PASSED)
+    while (claimed := work.claim(wait=False)) is not None:
+        if claimed.job == last:
+            work.complete(claimed, Outcome.PASSED)
         else:
-            work.fail(attempt, "It breaks.")
+            work.fail(claimed, "It breaks.")
     assert work.progress.outcomes == {Outcome.PASSED: 1}
     assert [failure.attempts for failure in work.failures] == [MOST_ATTEMPTS] * MOST_BROKEN
 
 
 def test_a_stop_ends_waiting_claims_and_keeps_the_first_error(tmp_path: Path) -> None:
     work = work_of(tmp_path, {"l/a": 2})
-    attempt = claim(work)
+    claimed = claim(work)
     work.stop(NotGradableHere("No device is left."))
     work.stop(NotGradableHere("Another reason."))
-    work.release(attempt)
+    work.release(claimed)
     assert work.claim() is None
     assert work.is_over
     assert work.failures == []

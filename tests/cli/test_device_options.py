@@ -12,6 +12,7 @@ from gpututor.cli.device_options import add_device_arguments, settle_device
 from gpututor.cli.terminal import LineReader
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
+from gpututor.devices.run_program import parse_device
 from gpututor.errors import UsageError
 from tests.support.command_line import Call
 from tests.support.tiny_course import RIGHT
@@ -91,3 +92,10 @@ def test_watch_names_the_options_from_the_settings(
     monkeypatch.setattr(LineReader, "lines", lambda keyboard, timeout_s: ["q"])
     said = gpututor("--workspace", str(tmp_path / "mine"), "watch", "1.1")
     assert "1.1 Twice 1\n  --model H100" in said.out
+
+
+@pytest.mark.parametrize(("gpus", "memory", "option"), [("9", None, "--gpus"), ("1", "12", "--memory")])
+def test_an_invalid_machine_names_its_option_and_advises(gpus: str, memory: str | None, option: str) -> None:
+    with pytest.raises(UsageError, match=option) as raised:
+        parse_device("virtual", None, gpus, memory)
+    assert raised.value.advice

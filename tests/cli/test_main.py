@@ -144,7 +144,7 @@ def test_without_a_verb_the_app_gets_the_folders(monkeypatch: pytest.MonkeyPatch
     assert given == [None, tmp_path]
 
 
-def test_a_verb_prints_on_stdout_in_any_encoding_and_ends_with_its_code(course_folder: Path) -> None:
+def test_a_verb_prints_in_any_encoding_and_ends_with_its_code(course_folder: Path) -> None:
     listed = run("list", "--course", str(course_folder))
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "0 of 4 passed" in listed.stdout

@@ -78,7 +78,7 @@ def test_a_course_loads_without_a_folder_for_the_cache(folder: Path, home: Path)
     assert (len(course.exercises), course.problems) == (3, ())
 
 
-def test_a_manifest_with_a_date_is_not_cached_and_is_reported_each_time(folder: Path, parsed: list[str]) -> None:
+def test_a_manifest_with_a_date_is_reported_each_time_and_never_cached(folder: Path, parsed: list[str]) -> None:
     append(folder / "course.toml", "since = 2026-03-01\n")
     for _ in range(2):
         (problem,) = load_course(folder).problems

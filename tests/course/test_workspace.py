@@ -276,7 +276,7 @@ def test_a_missing_remembered_folder_is_not_replaced(
     assert find_workspace(course=course) == Workspace(tmp_path / "moved")
 
 
-def test_an_unreadable_path_of_the_folder_does_not_lead_to_an_older_one(
+def test_an_unreadable_path_of_the_folder_never_leads_to_an_older_folder(
     tmp_path: Path, course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

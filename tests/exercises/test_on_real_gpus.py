@@ -129,7 +129,7 @@ def two_layers(gpu: SimulatedGpu, work_ns: int, clock: Callable[[], float], sour
 
 
 @on_all_gpus
-def test_times_by_events_pass_and_a_hosts_clock_without_a_wait_between_fails(host_ns: int, work_ns: int) -> None:
+def test_timing_by_events_passes_and_by_a_clock_without_waits_fails(host_ns: int, work_ns: int) -> None:
     gpu, other = SimulatedGpu(host_ns), SimulatedGpu(host_ns)
     assert passes(two_layers(gpu, work_ns, gpu.event_s, BY_DEVICE), "events", "first", "second")
     assert not passes(two_layers(other, work_ns, other.clock_s, ""), "events", "first")
@@ -154,7 +154,7 @@ def one_product(gpu: SimulatedGpu, work_ns: int, *, waits: bool = True, copies: 
 
 
 @on_all_gpus
-def test_the_time_of_one_product_needs_a_wait_before_the_clock_is_read(host_ns: int, work_ns: int) -> None:
+def test_timing_a_product_needs_a_wait_before_reading_the_clock(host_ns: int, work_ns: int) -> None:
     right, early = (one_product(SimulatedGpu(host_ns), work_ns, waits=waits) for waits in (True, False))
     assert passes(right, "cpu_versus_gpu", "gpu_time")
     assert not passes(early, "cpu_versus_gpu", "gpu_time"), "the copy to the host waits after the clock was read"

@@ -80,9 +80,7 @@ def test_a_lesson_has_the_form_that_the_gate_asks_for(lesson: Lesson) -> None:
 
 
 @pytest.mark.parametrize("lesson", SOME_LESSONS)
-def test_the_examples_of_a_lesson_run_on_the_virtual_gpu_and_print_what_it_says(
-    lesson: Lesson, station: JudgePool
-) -> None:
+def test_a_lessons_examples_run_on_the_virtual_gpu_and_print_its_text(lesson: Lesson, station: JudgePool) -> None:
     assert [(fault.title(COURSE.folder), fault.details) for fault in example_problems(lesson, station)] == []
 
 

@@ -63,12 +63,12 @@ def load_programs() -> list[Program]:
 
 
 def gives(value: Any, *, source: str, warned: tuple[str, ...] = (), waits: int | None = None) -> Declared:
-    """On CUDA the program returns `value`, warns `warned` and waits so often."""
+    """Declare that the program, on CUDA, returns `value`, warns `warned` and waits so often."""
     return _declared(Outcome(value, "", warned), source, waits=waits)
 
 
 def raises(error: type[Exception], text: str, *, source: str, breaks: bool = False) -> Declared:
-    """On CUDA the program ends with exactly that class of error and that text."""
+    """Declare that the program, on CUDA, ends with exactly that class of error and that text."""
     return _declared(Outcome(None, f"{error.__name__}: {text}"), source, breaks=breaks)
 
 

@@ -33,7 +33,7 @@ def row() -> torch.Tensor:
 
 @shows("read after write")
 def the_sanitizers_own_example(side: Any) -> torch.Tensor:
-    """From docs/source/cuda._sanitizer.rst, with the streams the other way round."""
+    """Write and read as in docs/source/cuda._sanitizer.rst, with the streams the other way round."""
     x = row()
     with torch.cuda.stream(side):
         torch.mul(x, 5)

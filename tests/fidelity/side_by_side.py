@@ -32,7 +32,7 @@ from tests.fidelity.program import (
 )
 
 GRAPH = "cuda graph"
-"""On a real GPU a graph's replay is one kernel of that name; the virtual one knows the kernels in it."""
+"""A graph's replay is one kernel of that name on a real GPU; the virtual GPU knows the kernels in it."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def on_the_real_gpu(program: Program) -> tuple[Outcome, int]:
 
 
 @pytest.mark.gpu
-def test_a_real_gpu_and_the_virtual_one_do_the_same_side_by_side() -> None:
+def test_a_real_and_a_virtual_gpu_do_the_same_side_by_side() -> None:
     if torch.cuda.device_count() < GPUS:
         pytest.skip(f"needs {GPUS} CUDA GPUs")
     apart = []
@@ -87,7 +87,7 @@ def test_real_tensors_pass_the_virtual_gpu_untouched() -> None:
     assert torch.ones(1, device="cuda").data_ptr()
 
 
-def test_the_corpus_is_wide_and_each_program_says_where_it_is_known_from() -> None:
+def test_the_corpus_is_wide_and_each_program_names_its_source() -> None:
     assert len(PROGRAMS) >= 120
     names = [program.name for program in PROGRAMS]
     assert len(set(names)) == len(names)

@@ -31,7 +31,7 @@ from gpututor.grading.report_text import (
 from tests.support.report_strategies import report, said
 
 
-def test_every_status_and_outcome_has_a_title_and_only_a_pass_has_its_glyph() -> None:
+def test_every_status_has_a_title_and_only_a_pass_its_glyph() -> None:
     assert set(GLYPHS) == set(Status)
     assert set(OUTCOME_TITLES) == set(Outcome)
     assert mark(Status.TOO_SLOW) == "✗ too slow"

@@ -43,7 +43,7 @@ def test_the_structure_is_as_large_as_nvmls() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
-def test_a_real_driver_has_a_version_and_its_gpus_the_names_that_torch_knows() -> None:
+def test_a_real_driver_has_a_version_and_names_gpus_like_torch() -> None:
     driver = installed_driver()
     assert driver is not None
     assert driver.version == nvidia_driver.driver_version() != ""

@@ -82,7 +82,7 @@ def test_a_fault_is_reported_at_its_line(
         assert report.reason.splitlines()[-2:] == ["Called from:", "given.py:6 in build"]
 
 
-def test_code_of_the_author_that_ends_the_worker_or_the_judge_is_named(grade: Grade, exercise_folder: Path) -> None:
+def test_author_code_that_ends_the_worker_or_judge_is_named(grade: Grade, exercise_folder: Path) -> None:
     given = exercise_folder / "given.py"
     given.write_text(f"import os\n{DRAW}def build(drawn, device):\n    os._exit(3)\n")
     report = grade(RIGHT)

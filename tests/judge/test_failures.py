@@ -238,7 +238,7 @@ def test_too_few_gpus_for_a_scenario_are_not_gradable(grade: Grade, exercise_fol
     assert f"2 GPUs, not {gpus}" in report.reason
 
 
-def test_an_error_has_its_call_and_the_line_of_the_return_that_ran(grade: Grade) -> None:
+def test_an_error_has_its_call_and_the_line_of_its_return(grade: Grade) -> None:
     report = grade("def twice(number):\n    if number:\n        return 0\n    return 2 * number\n", seed=1)
     assert failure(report)[2] == 3
     report = grade("def twice(number):\n    return [0, 0, 0, 0][number]\n", seed=2)

@@ -173,7 +173,7 @@ def test_calls_are_recorded_up_to_an_error(client: GradingClient, exercise_folde
     assert [event.line for event in read_trace(str(path)) if event.kind is Kind.OUT_OF_MEMORY] == [6]
 
 
-def test_an_invalid_trace_is_left_out_and_a_folder_that_cannot_be_written_ignored(
+def test_invalid_traces_are_left_out_and_unwritable_folders_ignored(
     client: GradingClient, exercise_folder: Path, tmp_path: Path
 ) -> None:
     source = (

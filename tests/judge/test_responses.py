@@ -34,7 +34,7 @@ def wrong(old: str, new: str) -> str:
     return RIGHT.replace(old, new)
 
 
-def test_a_right_step_passes_and_a_file_that_loads_in_no_rank_fails(grade: Grade) -> None:
+def test_a_right_step_passes_and_a_file_that_never_loads_fails(grade: Grade) -> None:
     report = grade(RIGHT)
     assert report.outcome is Outcome.PASSED, (report.first_failure, report.reason)
     outcome, check, got = failed(grade("import torchh\n"))

@@ -364,7 +364,7 @@ def run_on_full_disk(folder: Path, how: str, ending: str) -> subprocess.Complete
 
 
 @pytest.mark.parametrize("how", ["tmpfs", "limit"])
-def test_a_full_disk_keeps_attempts_in_memory_and_an_ending_process_reports_the_loss(tmp_path: Path, how: str) -> None:
+def test_a_full_disk_keeps_attempts_in_memory_and_reports_a_loss(tmp_path: Path, how: str) -> None:
     done = run_on_full_disk(tmp_path / "continues", how, "continues")
     assert done.returncode == 0, done.stderr
     while_full, at_the_end, outcomes, title, advice = json.loads(done.stdout)

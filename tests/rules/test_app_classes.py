@@ -30,7 +30,7 @@ def _classes() -> list[type]:
     ]
 
 
-def test_a_class_of_the_app_inherits_from_a_library_a_protocol_or_a_documented_base() -> None:
+def test_app_classes_inherit_only_from_libraries_protocols_and_documented_bases() -> None:
     classes = _classes()
     assert len(classes) > 150
     inherited = {kind.__qualname__: {base.__name__ for base in kind.__bases__ if _is_ours(base)} for kind in classes}

@@ -39,6 +39,15 @@ def test_a_short_module_is_an_entry_point_a_contract_or_shared() -> None:
             assert len(users) > 1 or re.search("entry point|contract", words, re.IGNORECASE), name
 
 
+STORED_TEXTS = {"tests/app/goldens", "tests/devices/virtual/data"}
+"""Folders of tests with other files than Python's: texts of screens, and facts measured on a real GPU."""
+
+
+def test_stored_texts_are_in_known_folders_only() -> None:
+    files = [path for path in (ROOT / "tests").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert {str(path.parent.relative_to(ROOT)) for path in files if path.suffix != ".py"} == STORED_TEXTS
+
+
 def test_exercises_contain_no_generated_files() -> None:
     files = [path for path in (ROOT / "exercises").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert [path for path in files if path.suffix not in SOURCES] == []

@@ -66,8 +66,8 @@ def test_every_kind_of_name_is_examined() -> None:
     ]
 
 
-FORBIDDEN = re.compile(r"(What|Whether|Which|How|Where|Those|Of|For|As|By|One|Its|See|Such)\b")
-TITLES = re.compile(r"(Where is everything|One thousand norms|One big copy): ")
+FORBIDDEN = re.compile(r"(What|Whether|Which|How|Where|Those|Of|For|As|By|One|Its|See|Such|In|On|From|With|To|At)\b")
+TITLES = re.compile(r"(Where is everything|One thousand norms|One big copy|To NumPy|In place): ")
 """Exercises' titles, with which their files begin."""
 
 
@@ -86,5 +86,19 @@ def test_no_docstring_starts_with_a_question_word_or_a_preposition() -> None:
         for path in python_files()
         for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
         if FORBIDDEN.match(text) and not TITLES.match(text)
+    ]
+    assert wrong == []
+
+
+MOST_WORDS = 12
+"""Words of a test's name, after `test`."""
+
+
+def test_names_of_tests_are_short_sentences() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for line, name in names(ast.parse(path.read_text(encoding="utf-8")))
+        if name.startswith("test_") and len(name.split("_")) > 1 + MOST_WORDS
     ]
     assert wrong == []

@@ -24,7 +24,7 @@ def reference(qkv: torch.Tensor, context: torch.Tensor, heads: int) -> dict[str,
 
 
 def joined_is_a_view(drawn: dict[str, Any]) -> bool:
-    """With one head or one time, the heads lie side by side in memory already."""
+    """Return True if the heads lie side by side in memory already: with one head, or one time."""
     return drawn["heads"] == 1 or drawn["context"].shape[2] == 1
 
 

@@ -51,7 +51,7 @@ def reference(state: dict[str, torch.Tensor], rows: torch.Tensor, checkpointed: 
 
 
 def most_bytes(drawn: dict[str, Any], machine: Machine) -> int:
-    """With checkpoints: the input of each block, one block's insides, the loss and its gradient, a little more."""
+    """Return, with checkpoints, the bytes of each block's input, one block's insides, loss, gradient, a little more."""
     depth = len(drawn["state"]) // 4
     rows = -(-drawn["rows"].nbytes // 512) * 512
     return int((depth + 17 if drawn["checkpointed"] else 12 * depth + 17) * rows)

@@ -78,7 +78,7 @@ def bytes_needed(drawn: dict[str, Any], machine: Any) -> int:
 
 
 def modelled(machine: Any) -> bool:
-    """On a real device cuDNN launches other kernels, and takes memory of its own."""
+    """Return True on the virtual GPU: on a real one cuDNN launches other kernels, and takes memory of its own."""
     return bool(machine.virtual) and machine.device != "cpu"
 
 

@@ -56,7 +56,7 @@ def find_cold(run: Run) -> Finding | None:
 
 
 def few_launches(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
-    """At least a replay for each batch; at most a replay and three copies for each, and some passes to warm up."""
+    """Allow a replay for each batch, and up to three copies for each and some passes to warm up."""
     steps = len(drawn["batches"])
     return steps, 4 * steps + 4 * KERNELS
 

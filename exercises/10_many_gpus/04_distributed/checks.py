@@ -24,7 +24,7 @@ from gpututor.trace.events import Kind
 
 RANKS = 2
 OWN_WAITS = 2
-"""In each rank: the wrapper itself waits in the second step, when it lays out its buckets."""
+"""Waits in each rank: the wrapper itself waits in the second step, when it lays out its buckets."""
 
 
 def share(rows: int, epoch: int, rank: int) -> list[int]:

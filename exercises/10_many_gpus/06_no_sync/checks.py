@@ -11,7 +11,7 @@ from gpututor.checks import collectives, parity, placement, processes, structure
 
 RANKS = 2
 OWN_WAITS = 2
-"""In each rank: the wrapper itself waits in the second step, when it lays out its buckets."""
+"""Waits in each rank: the wrapper itself waits in the second step, when it lays out its buckets."""
 FEW_BYTES = 64
 """Bytes for a loss that is averaged as well."""
 AVERAGING = ("allreduce", "c10d::reduce", "allgather")

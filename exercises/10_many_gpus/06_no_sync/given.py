@@ -14,7 +14,7 @@ CASES = (
     {"steps": 2, "parts": 3, "rows": 1, "features": 9, "outputs": 2},
     {"steps": 4, "parts": 1, "rows": 7, "features": 4, "outputs": 1},
 )
-"""With a single part, nothing is added up, and each backward pass has to average."""
+"""Cases. The last has a single part: nothing is added up, and each backward pass has to average."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:

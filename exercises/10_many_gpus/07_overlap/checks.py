@@ -28,7 +28,7 @@ from gpututor.trace.formatting import duration, share
 RANKS = 2
 MOST_SUMS, LEAST_HIDDEN = 10, 0.6
 OWN_WAITS = 2
-"""In each rank: the wrapper itself waits in the second step, when it lays out its buckets."""
+"""Waits in each rank: the wrapper itself waits in the second step, when it lays out its buckets."""
 
 
 def reference(

@@ -14,7 +14,7 @@ RATE, BETAS, EPS = 0.01, (0.9, 0.999), 1e-4
 MOST = 3.8
 """Times the bytes of the weights."""
 OWN_WAITS = 2
-"""In each rank: the wrapper itself waits in the second step, when it lays out its buckets."""
+"""Waits in each rank: the wrapper itself waits in the second step, when it lays out its buckets."""
 
 
 def reference(

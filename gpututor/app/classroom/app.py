@@ -78,9 +78,9 @@ MOST_STUDENTS = 20
 
 
 def _of_table(screen: Screen[Any], name: str) -> Iterator[Entry]:
-    for each in SCREENS[name]:
-        if each.palette is not None:
-            yield Entry(each.title, each.help, partial(screen.run_action, each.bound[0][1]), each.palette)
+    for command in SCREENS[name]:
+        if command.palette is not None:
+            yield Entry(command.title, command.help, partial(screen.run_action, command.bound[0][1]), command.palette)
 
 
 def source_of(

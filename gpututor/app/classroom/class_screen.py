@@ -176,7 +176,7 @@ class ClassScreen(BaseScreen[None]):
             self.call_later(self._show_read, reading, error)
         except Exception as error:  # files may come and go meanwhile
             write_log(error)
-            failure = TutorError(f"The class could not be read: {error!r}", "")
+            failure = TutorError(f"The class could not be read: {error!r}", "F5 reads it again.")
             self.call_later(self._show_read, reading, failure)
 
     def _show_read(self, reading: int, result: ClassTable | TutorError) -> None:

@@ -47,7 +47,8 @@ class RegradeClient:
             raise
         except OSError as error:
             self.recordings.discard(part)
-            raise UsageError(f"It cannot be graded again: {error}", "") from error
+            advice = "Check that the file exists and that you can read it. Then try again."
+            raise UsageError(f"It cannot be graded again: {error}", advice) from error
 
     def _job(self, attempt: Attempt) -> Job:
         job = regrade_job(self.folder, attempt.submission, self._course_folder)

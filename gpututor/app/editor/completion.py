@@ -183,7 +183,7 @@ class Question:
     number: int
     text: str
     line: int
-    """From 1."""
+    """Number from 1."""
     column: int
     about: Literal["names", "documentation"] = "names"
     """Kind of answer: the names that fit there, or the documentation of the name there, as the child returns it."""

@@ -79,7 +79,7 @@ def replacement(needle: Needle, text: str, match: Match, by: str) -> str:
     return _expanded(again, by) if again else by
 
 
-def replaced(needle: Needle, text: str, by: str) -> tuple[str, int]:
+def replace_all(needle: Needle, text: str, by: str) -> tuple[str, int]:
     """Return the text with every match replaced, and the number of matches. Raises `BadPattern`."""
     number = 0
 

@@ -34,7 +34,7 @@ def target(keys: str, count: int, cursor: Location, lines: Sequence[str], last_f
     (row, column), times = cursor, count or 1
     letter = keys[0]
     if letter in FINDS or letter in ";,":
-        return _found_in_line(keys, times, cursor, lines[row], last_find)
+        return _find_in_line(keys, times, cursor, lines[row], last_find)
     match letter:
         case "h":
             return Target((row, max(0, column - times)))
@@ -91,7 +91,7 @@ def _by_words(letter: str, times: int, cursor: Location, lines: Sequence[str]) -
     return Target(known.location(places[times - 1] if times <= len(places) else end), included=letter == "e")
 
 
-def _found_in_line(keys: str, times: int, cursor: Location, line: str, last_find: str) -> Target | None:
+def _find_in_line(keys: str, times: int, cursor: Location, line: str, last_find: str) -> Target | None:
     if keys[0] in FINDS and len(keys) < 2:
         raise Incomplete
     last = keys if keys[0] in FINDS else last_find or "  "

@@ -84,7 +84,7 @@ class AttemptController:
 
     def _saved(self, stored: StoredAttempt | TutorError) -> None:
         if isinstance(stored, NotYetStored):
-            self._host.status.show_news(stored.title)
+            self._host.status.show_message(stored.title)
         elif isinstance(stored, TutorError):
             self._host.show_error(stored)
         else:
@@ -96,11 +96,11 @@ class AttemptController:
                 in_thread(self._read_traces, attempt)
             self._host.show_lists()
             if notice := self.writer.take_notice():
-                self._host.status.show_news(notice)
+                self._host.status.show_message(notice)
 
     def record(self, event: ProgressEvent) -> None:
         """Save an event; the events and attempts are stored in the order in which they happened."""
-        show = self._host.status.show_news
+        show = self._host.status.show_message
         self.writer.record(event, lambda error: self._host.call_later(show, error.title))
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class AttemptController:
         try:
             return query()
         except TutorError as error:
-            self._host.status.show_news(error.title)
+            self._host.status.show_message(error.title)
             return default
 
     @property
@@ -150,7 +150,7 @@ class AttemptController:
 
         results = self._host.panes.results
         if not results.sections:
-            self._host.status.show_answer("There are no results yet.")
+            self._host.status.show_reply("There are no results yet.")
             return
         self._host.push(AllTextScreen(results.sections, results.section))
 
@@ -160,7 +160,7 @@ class AttemptController:
         progress, exercise = self._host.learner.progress, self._host.exercise
         ids = self._ids()
         if not ids:
-            self._host.status.show_answer(
+            self._host.status.show_reply(
                 f"No attempt yet: {self._host.key_of('run_checks')} saves your file and runs the checks."
             )
             return
@@ -187,7 +187,7 @@ class AttemptController:
                 if view is None:
                     key = self._host.letter_of("compare")
                     news = f"Attempt {attempt.number} has no trace. {key} compares the newest attempt."
-                    self._host.status.show_answer(news)
+                    self._host.status.show_reply(news)
                 else:
                     self._compare(attempt, view)
 
@@ -195,7 +195,7 @@ class AttemptController:
         """Show the report of any attempt in the results pane; the file stays as it is."""
         host = self._host
         if host.running:
-            host.status.show_answer("The checks are running: their results come first.")
+            host.status.show_reply("The checks are running: their results come first.")
             return
         newest = self.latest()
         if newest is not None and attempt.id == newest.id:
@@ -214,7 +214,7 @@ class AttemptController:
             return
         text = with_newlines(attempt.source)
         if text == host.editor_text:
-            host.status.show_answer(f"Your file already matches attempt {attempt.number}.")
+            host.status.show_reply(f"Your file already matches attempt {attempt.number}.")
         else:
             try:
                 backup = self._files.back_up()
@@ -222,7 +222,7 @@ class AttemptController:
                 host.show_error(error)
                 return
             self._files.take_back(text)
-            host.status.show_news(f"Loaded attempt {attempt.number}. Your text is in .backups/{backup.name}")
+            host.status.show_message(f"Loaded attempt {attempt.number}. Your text is in .backups/{backup.name}")
         host.show_pane(Pane.CODE)
 
     def show_last_report(self) -> None:
@@ -300,7 +300,7 @@ class AttemptController:
         if recording is None:
             return None
         learner = self._host.learner
-        exercise = next(each for each in learner.course.exercises if each.key == attempt.report.exercise)
+        exercise = next(exercise for exercise in learner.course.exercises if exercise.key == attempt.report.exercise)
         view = first_view(
             recording,
             attempt=attempt.number,
@@ -338,7 +338,7 @@ class AttemptController:
 
     def _exercise_of(self, view: RunView) -> Exercise:
         label = view.title.partition(" ")[0]
-        return next(each for each in self._host.learner.course.exercises if each.label == label)
+        return next(exercise for exercise in self._host.learner.course.exercises if exercise.label == label)
 
     def _what_if(self, view: RunView) -> WhatIfScreen:
         from gpututor.app.screens.what_if import WhatIfScreen
@@ -368,10 +368,10 @@ class AttemptController:
 
         progress, key = self._host.learner.progress, self._exercise_of(view).key
         best = progress.best(key)
-        attempts = [each for each in self._recorded(progress.ids(key)) if each.number != view.attempt]
+        attempts = [attempt for attempt in self._recorded(progress.ids(key)) if attempt.number != view.attempt]
         best_id = best.id if best is not None else None
         before = next((attempt for attempt in attempts if attempt.number < view.attempt), None)
-        attempts.sort(key=lambda each: (each.id != best_id, each is not before, -each.number))
+        attempts.sort(key=lambda attempt: (attempt.id != best_id, attempt is not before, -attempt.number))
         others: list[OtherRun] = []
         for attempt in attempts:
             other = self._single_view(attempt)
@@ -398,7 +398,7 @@ class AttemptController:
             key = self._host.key_of("run_checks")
             none = f"No attempt to compare yet: {key} runs the checks."
             unrecorded = f"No attempt has a trace yet: every run ended before it used a device. {key} runs again."
-            self._host.status.show_answer(unrecorded if ids else none)
+            self._host.status.show_reply(unrecorded if ids else none)
             return
         attempt, view = newest
         news = f"The newest attempt has no trace. This is attempt {attempt.number}."
@@ -431,16 +431,16 @@ class AttemptController:
         # 20 ms at 80x24, 40 ms at 200x60: only writing is left to the thread.
         svg = self._host.panes.app.export_screenshot(title=f"gpututor {exercise.label} {exercise.title}")
         write = partial(export, self._exports, f"{exercise.label}-screen", ".svg", lambda stream: stream.write(svg))
-        in_thread(self._export, write, show or self._host.status.show_news)
+        in_thread(self._export, write, show or self._host.status.show_message)
 
     async def export_trace(self) -> None:
         attempt = self.latest()
         view = await asyncio.to_thread(self._view_of, attempt) if attempt is not None else None
         if view is None:
             key = self._host.letter_of("run_checks")
-            self._host.status.show_answer(f"There is no trace to export yet: {key} runs the checks.")
+            self._host.status.show_reply(f"There is no trace to export yet: {key} runs the checks.")
             return
-        self._export_view(view, self._host.status.show_news)
+        self._export_view(view, self._host.status.show_message)
 
     def _export_view(self, view: RunView, show: Callable[[str], object]) -> None:
         from gpututor.app.screens.trace import export_trace

@@ -35,7 +35,7 @@ class CopyController:
         """Copy the full report as text; before the first run and during a run there is none."""
         exercise, sections = self._host.exercise, self._host.panes.results.sections
         if not sections:
-            self._host.status.show_answer("There are no results yet.")
+            self._host.status.show_reply("There are no results yet.")
             return
         self._copy(as_text([Section(f"{exercise.label} {exercise.title}", ""), *sections]))
 

@@ -114,10 +114,10 @@ class EditorController:
         except BadPattern as error:
             self._matches = ()
             self._bar.show_count("not valid", nothing=True)
-            self._host.status.show_news(str(error))
+            self._host.status.show_message(str(error))
             self._editor.show_matches((), None)
             return False
-        self._host.status.show_news("")
+        self._host.status.show_message("")
         self._show_matches()
         return True
 
@@ -153,14 +153,14 @@ class EditorController:
         else:
             wanted = next((index for index in range(last, -1, -1) if self._matches[index][0] < cursor), -1)
         self._go_to(wanted % (last + 1))
-        self._host.status.show_news(
+        self._host.status.show_message(
             "Continued from the top." if wanted > last else "Continued from the end." if wanted < 0 else ""
         )
 
     def find_again(self, by: int) -> None:
         """Go to the next (1) or previous (-1) match of the last needle, with the find bar closed."""
         if self._bar is None or not self._bar.needle.text:
-            self._host.status.show_answer("Nothing to find yet: / asks for a text.")
+            self._host.status.show_reply("Nothing to find yet: / asks for a text.")
         elif self._find_all() and self._matches:
             starts, cursor = [match[0] for match in self._matches], self._editor.cursor_location
             after = [start for start in starts if start > cursor] or starts
@@ -171,7 +171,7 @@ class EditorController:
             self._editor.show_matches((), None)
 
     def _replace(self, all: bool) -> None:
-        from gpututor.app.editor.find import BadPattern, replaced, replacement
+        from gpututor.app.editor.find import BadPattern, replace_all, replacement
 
         assert self._bar is not None
         self.text_changed()
@@ -181,7 +181,7 @@ class EditorController:
         needle, by = self._bar.needle, self._bar.replacement
         try:
             if all:
-                text, number = replaced(needle, self._host.editor_text, by)
+                text, number = replace_all(needle, self._host.editor_text, by)
                 editor.replace_all(text)
                 self._find_all()
                 self._bar.show_count(f"{number} replaced", nothing=False)
@@ -192,7 +192,7 @@ class EditorController:
             match = self._matches[self._current]
             new = replacement(needle, self._host.editor_text, match, by)
         except BadPattern as error:
-            self._host.status.show_news(str(error))
+            self._host.status.show_message(str(error))
             return
         editor.replace_match(match, new)
         self._search_from = editor.cursor_location
@@ -219,7 +219,7 @@ class EditorController:
         row, column = editor.cursor_location
         if is_empty_place(editor.document[row][:column]):
             editor.completions.close()
-            self._host.status.show_answer("Type a letter or a dot first. Then this completes the name.")
+            self._host.status.show_reply("Type a letter or a dot first. Then this completes the name.")
             return
         if not editor.completions.is_attached:
             await self._host.panes.screen.mount(editor.completions)
@@ -229,7 +229,7 @@ class EditorController:
         self._after_dot = editor.document[row][:start].rstrip().endswith(".")
         waiting = self._child.is_available
         if not editor.completions.open(names, word, (row, start), editor.cursor_screen_offset, waiting=waiting):
-            self._host.status.show_answer("Nothing here to complete.")
+            self._host.status.show_reply("Nothing here to complete.")
         self._question += 1
         # The question is about the start of the word, so the answer stays valid while the word is typed.
         self._child.ask(Question(self._question, self._host.editor_text, row + 1, start))
@@ -260,7 +260,7 @@ class EditorController:
         # Jedi misses names in half-written code: keep the file's own names, unless the question is about attributes.
         others = () if self._after_dot and names else completions.names
         if not completions.offer([*dict.fromkeys((*names, *others))], waiting=False):
-            self._host.status.show_answer("Nothing here to complete.")
+            self._host.status.show_reply("Nothing here to complete.")
 
     # Documentation
 
@@ -314,20 +314,22 @@ class EditorController:
         if editor.has_costs or report is None:
             editor.costs_on = not editor.costs_on
         if editor.has_costs:
-            self._host.status.show_news(f"In all calls: {LEGEND}" if editor.costs_on else "Costs of lines are hidden.")
+            self._host.status.show_message(
+                f"In all calls: {LEGEND}" if editor.costs_on else "Costs of lines are hidden."
+            )
         elif report is None:
-            self._host.status.show_answer("No costs yet: a run records what each line does.")
+            self._host.status.show_reply("No costs yet: a run records what each line does.")
         elif report.loads_nowhere:
-            self._host.status.show_answer("No costs: the last run's file could not be run.")
+            self._host.status.show_reply("No costs: the last run's file could not be run.")
         else:
-            self._host.status.show_answer("No costs were recorded.")
+            self._host.status.show_reply("No costs were recorded.")
 
     def describe_line(self) -> None:
         """Describe the cursor's line in the status bar, unless that was done last."""
         words = self._editor.words_at_cursor()
         if words != self._described:
             self._described = words
-            self._host.status.show_news(words)
+            self._host.status.show_message(words)
 
     def go_to_line(self, line: int, of: str | None = None) -> None:
         """Show a line of the file, or of an earlier text of it, in the code pane."""
@@ -348,4 +350,4 @@ class EditorController:
         self.describe_line()  # the cursor may have been there before
         if news:
             self._described = self._editor.words_at_cursor()  # else it would replace the news
-            self._host.status.show_news(news)
+            self._host.status.show_message(news)

@@ -58,7 +58,7 @@ class ExternalEditor:
         if command.place is Place.TERMINAL:
             self._run_in_terminal(command)
         else:
-            self._host.status.show_news(OPENED[command.place].format(command.program))
+            self._host.status.show_message(OPENED[command.place].format(command.program))
             in_thread(self._run_outside, command)
 
     def installed(self) -> list[tuple[str, str]]:
@@ -101,7 +101,7 @@ class ExternalEditor:
             self._host.show_error(UsageError(problem, advice))
             return
         self._host.panes.app.refresh(layout=True)
-        self._host.status.show_news(f"Back from {command.program}.")
+        self._host.status.show_message(f"Back from {command.program}.")
         if error is None:
             self._host.check_disk()
         else:
@@ -169,15 +169,15 @@ class Place(Enum):
     """Places where an editor opens."""
 
     TERMINAL = auto()
-    """In this terminal, which the app gives away until the editor ends."""
+    """This terminal, which the app gives away until the editor ends."""
     SPLIT = auto()
-    """In a pane of tmux or Zellij next to the app."""
+    """A pane of tmux or Zellij next to the app."""
     TMUX_WINDOW = auto()
-    """In a window of tmux, if there is no space next to the app."""
+    """A window of tmux, if there is no space next to the app."""
     FLOATING = auto()
-    """In a pane of Zellij over the app, if there is no space next to it."""
+    """A pane of Zellij over the app, if there is no space next to it."""
     OUTSIDE = auto()
-    """In a window of the desktop, or in the editor that contains this terminal."""
+    """A window of the desktop, or the editor that contains this terminal."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,9 @@ def installed_editors(which: Which) -> list[tuple[str, str]]:
     """Return (command, words on the place where it opens) of the usual editors that are installed."""
     words = {command: command.split() for command in _OFFERED}
     where = {Place.TERMINAL: "in this terminal", Place.OUTSIDE: "in its own window"}
-    return [(command, where[_place(each)]) for command, each in words.items() if which(each[0])]
+    return [
+        (command, where[_place(command_words)]) for command, command_words in words.items() if which(command_words[0])
+    ]
 
 
 def editor_command(

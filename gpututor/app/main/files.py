@@ -158,7 +158,7 @@ class FileController:
             self._last_edit_at = self._clock()
             if self._first_edit_at is None:
                 self._first_edit_at = self._last_edit_at
-                self._host.status.show_news("")
+                self._host.status.show_message("")
         self._host.show_file_state()
 
     def save(self) -> bool:
@@ -315,7 +315,7 @@ class FileController:
             if self._failed_checks >= CHECKS_BEFORE_REPORT and not self._is_gone:
                 self._is_gone = True
                 key = self._host.key_of("run_checks")
-                self._host.status.show_news(f"Another program removed your file. {key} writes it again.")
+                self._host.status.show_message(f"Another program removed your file. {key} writes it again.")
                 self._host.show_file_state()
             return
         if self._failed_checks:
@@ -323,12 +323,12 @@ class FileController:
         match change:
             case Reloaded(text):
                 self._take(text)
-                self._host.status.show_news("Reloaded: another program changed the file.")
+                self._host.status.show_message("Reloaded: another program changed the file.")
             case Conflict(theirs) if theirs != self._put_off:
                 if unasked and self._clock() - self._last_edit_at < ASK_AFTER_S:
-                    self._host.status.show_news("File changed on disk. Stop typing to choose a version.")
+                    self._host.status.show_message("File changed on disk. Stop typing to choose a version.")
                     return
-                self._host.status.show_news("")
+                self._host.status.show_message("")
                 self._ask_about(theirs)
             case _:
                 return
@@ -342,12 +342,12 @@ class FileController:
         except (TutorError, OSError):
             return  # still unreadable: the dialog about it was shown when the file was opened
         if self.load():
-            self._host.status.show_news("The file can be read again.")
+            self._host.status.show_message("The file can be read again.")
             self._host.show_file_state()
 
     def _recovered(self) -> None:
         if self._is_gone or self._reported:
-            self._host.status.show_news("The file is back.")
+            self._host.status.show_message("The file is back.")
         self._failed_checks, self._is_gone, self._reported = 0, False, ""
         self._unwritable = None
         if not self.is_saved and self._first_edit_at is None:
@@ -402,7 +402,7 @@ class FileController:
         if answer == "later":
             self._put_off, self._waiting = theirs, ()
             key = self._host.key_of("run_checks")
-            self._host.status.show_news(f"Changed on disk too: {key} asks again.")
+            self._host.status.show_message(f"Changed on disk too: {key} asks again.")
             self._host.show_file_state()
             return
         try:
@@ -420,7 +420,7 @@ class FileController:
             self._host.show_file_state()
             return
         self._undecided = None
-        self._host.status.show_news("" if backup is None else f"Backup: .backups/{backup.name}")
+        self._host.status.show_message("" if backup is None else f"Backup: .backups/{backup.name}")
         self._host.show_file_state()
         if not (is_draft and self._offer_draft()):
             self._run_waiting()

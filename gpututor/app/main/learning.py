@@ -147,7 +147,7 @@ class LearningController:
         self._attempts.record(ProgressEvent(EventKind.BEGUN_AGAIN, self._host.exercise.key))
         self._files.reread()
         self._host.show_file_state()
-        self._host.status.show_news(f"Reset. Backup: .backups/{backup.name}")
+        self._host.status.show_message(f"Reset. Backup: .backups/{backup.name}")
 
     # Progress
 

@@ -85,7 +85,7 @@ class Navigator:
             self._cursors[self._host.exercise.key] = self._host.panes.editor.cursor_location
         self._host.exercise = exercise
         self._lesson = None
-        self._host.status.show_news("")
+        self._host.status.show_message("")
         self._files.load()
         editor = self._host.panes.editor
         editor.move_cursor(self._cursors.get(exercise.key) or initial_cursor(editor.document.lines))
@@ -99,7 +99,7 @@ class Navigator:
         self._host.show_file_state()
         if self._host.learner.workspace.newer_starter(exercise):
             key = self._host.letter_of("reset")
-            self._host.status.show_news(f"There is a newer starter. {key} loads it and backs up your file.")
+            self._host.status.show_message(f"There is a newer starter. {key} loads it and backs up your file.")
         return True
 
     def read_lesson(self, lesson: Lesson) -> None:
@@ -108,12 +108,12 @@ class Navigator:
         self.show_pane(Pane.LESSON)
 
     def open_chosen(self, key: str, with_lesson: bool) -> None:
-        exercise = next(each for each in self._host.learner.course.exercises if each.key == key)
+        exercise = next(exercise for exercise in self._host.learner.course.exercises if exercise.key == key)
         new_lesson = with_lesson and exercise.lesson_slug != self._host.exercise.lesson_slug
         self.open_exercise(exercise, Pane.LESSON if new_lesson else Pane.TASK)
 
     def read_chosen(self, slug: str) -> None:
-        self.read_lesson(next(each for each in self._host.learner.course.lessons if each.slug == slug))
+        self.read_lesson(next(lesson for lesson in self._host.learner.course.lessons if lesson.slug == slug))
 
     def next_exercise(self) -> None:
         """Open the next exercise; after a lesson, the first exercise of the lesson."""
@@ -122,7 +122,7 @@ class Navigator:
             return
         following = self._host.learner.course.after(self._host.exercise)
         if following is None:
-            self._host.status.show_answer("This is the last exercise of the course.")
+            self._host.status.show_reply("This is the last exercise of the course.")
             return
         self.open_chosen(following.key, with_lesson=True)
 
@@ -137,7 +137,7 @@ class Navigator:
         exercises = self._host.learner.course.exercises
         position = [exercise.key for exercise in exercises].index(self._host.exercise.key)
         if position == 0:
-            self._host.status.show_answer("This is the first exercise of the course.")
+            self._host.status.show_reply("This is the first exercise of the course.")
             return
         self.open_exercise(exercises[position - 1], Pane.TASK)
 
@@ -240,7 +240,7 @@ class Navigator:
     def follow(self, target: str) -> None:
         if is_web(target):
             self._host.panes.app.open_url(target)
-            self._host.status.show_news(f"Opened in the browser: {target}")
+            self._host.status.show_message(f"Opened in the browser: {target}")
             return
         path, _, anchor = target.partition("#")
         if PurePath(path).name == "glossary.md":
@@ -252,7 +252,7 @@ class Navigator:
         here = self.lesson if self._host.panes.reading is Pane.LESSON else self._host.exercise
         where = destination(self._host.learner.course, target, here)
         if where is None:
-            self._host.status.show_answer(f"This link leads nowhere: {target}")
+            self._host.status.show_reply(f"This link leads nowhere: {target}")
             return
         self.go_to(where)
 
@@ -265,7 +265,7 @@ class Navigator:
         if where.anchor:
             line = line_of(self._host.panes.reader.text, where.anchor)
             if line is None:
-                self._host.status.show_answer(f"There is no heading “{where.anchor}” here.")
+                self._host.status.show_reply(f"There is no heading “{where.anchor}” here.")
         if line is None:
             self._host.panes.reader.go_to_top()
         else:
@@ -282,7 +282,7 @@ class Navigator:
 
     def go_back(self) -> None:
         if not self._visits:
-            self._host.status.show_answer("There is nothing to go back to.")
+            self._host.status.show_reply("There is nothing to go back to.")
             return
         visit = self._visits[-1]
         if visit.exercise.key != self._host.exercise.key and not self.open_exercise(visit.exercise, visit.pane):
@@ -301,7 +301,7 @@ class Navigator:
         if entries:
             open_contents(self._host.panes.app, entries)
         else:
-            self._host.status.show_answer("This lesson has no sections.")
+            self._host.status.show_reply("This lesson has no sections.")
 
     @cached_property
     def all_sections(self) -> list[Entry]:

@@ -92,7 +92,7 @@ class RunController:
         host.panes.results.begin(self._submitted, host.exercise.limits.wall_s)
         host.panes.run_begins()
         self._set_running(True)
-        host.status.show_news("Running the checks")
+        host.status.show_message("Running the checks")
         if not quietly:
             host.show_pane(Pane.RESULTS)
         settings = host.learner.settings.now
@@ -105,7 +105,7 @@ class RunController:
             return  # there is nothing left to stop
         self.gradings.stop()
         self._set_running(False)
-        self._host.status.show_news("Stopped")
+        self._host.status.show_message("Stopped")
         if self._is_for_open_exercise:
             self._host.panes.results.stop()
 
@@ -147,9 +147,9 @@ class RunController:
         self._host.panes.results.show_event(event)
         match event:
             case WaitingForDevice(device):
-                status.show_news(f"Waiting: another grading is using {device}")
+                status.show_message(f"Waiting: another grading is using {device}")
             case TimingProgressed(_, pairs, most_pairs):
-                status.show_news(f"Timing: pair {pairs} of at most {most_pairs}")
+                status.show_message(f"Timing: pair {pairs} of at most {most_pairs}")
             case CheckFinished(verdict) if verdict.status.is_finding:
                 self._host.show_keys()
 
@@ -157,7 +157,7 @@ class RunController:
         if self.gradings.is_over(run):
             return
         self._set_running(False)
-        self._host.status.show_news("The grader failed")
+        self._host.status.show_message("The grader failed")
         if self._is_for_open_exercise:
             self._host.panes.results.fail()
         self._host.show_error(error)
@@ -173,7 +173,7 @@ class RunController:
         self._attempts.save(self.gradings.finished(run, report, self._submitted))
         host.show_lists()
         self._set_running(False)
-        host.status.show_news(f"{self._submitted_for.label} {outcome_line(report)}")
+        host.status.show_message(f"{self._submitted_for.label} {outcome_line(report)}")
         news = self._news_of(report, finished_before)
         if self._is_for_open_exercise:
             host.panes.results.finish(report, news)
@@ -255,7 +255,7 @@ class RunController:
             if when == "other editor":
                 return
             if problem := _syntax_problem(text):
-                self._host.status.show_news(f"Saved, not run: {problem}")
+                self._host.status.show_message(f"Saved, not run: {problem}")
                 return
         self.run_checks(quietly=True)
 

@@ -155,11 +155,13 @@ class MainScreen(BaseScreen[None]):
             self.runs.find_devices(self._find_devices)
         broken = len(self.learner.course.problems)
         if broken:
-            self.status.show_news(f"{count(broken, 'fault')} in the course: `gpututor doctor` lists them.")
+            self.status.show_message(f"{count(broken, 'fault')} in the course: `gpututor doctor` lists them.")
         elif self.learner.progress.notice:
-            self.status.show_news(self.learner.progress.notice)
-        elif not self.status.news and (passed := sum(lesson.passed for lesson in self.attempts.lessons)):
-            self.status.show_news(f"Welcome back: {passed} of {len(self.learner.course.exercises)} exercises passed.")
+            self.status.show_message(self.learner.progress.notice)
+        elif not self.status.message and (passed := sum(lesson.passed for lesson in self.attempts.lessons)):
+            self.status.show_message(
+                f"Welcome back: {passed} of {len(self.learner.course.exercises)} exercises passed."
+            )
 
     def _become_ready(self) -> None:
         self.is_ready = True
@@ -243,7 +245,7 @@ class MainScreen(BaseScreen[None]):
             self.show_keys()
         self.show_file_state()
         if self.learner.settings.faults:
-            self.status.show_news(f"A setting is invalid. Press {self.letter_of('show_settings')} to see which.")
+            self.status.show_message(f"A setting is invalid. Press {self.letter_of('show_settings')} to see which.")
 
     def key_of(self, command: str) -> str:
         return key_name(self.commands[command].keys[0])
@@ -355,7 +357,7 @@ class MainScreen(BaseScreen[None]):
     def go_to_failure(self) -> None:
         row = self.panes.results.first_failure
         if row is None or row.place is None:
-            self.status.show_answer("No failed check points at a line.")
+            self.status.show_reply("No failed check points at a line.")
             return
         self.post_message(row.place)
 
@@ -376,7 +378,7 @@ class MainScreen(BaseScreen[None]):
 
         text = self.learner.course.glossary
         if not text:
-            self.status.show_answer("This course has no glossary.")
+            self.status.show_reply("This course has no glossary.")
             return
         word = next((word for word in glossary_words(text) if slug(word) == anchor), "")
         self.app.push_screen(TextScreen("Glossary", partial(glossary_content, text, chosen=word), at=word))
@@ -412,7 +414,7 @@ class MainScreen(BaseScreen[None]):
     def zoom(self) -> None:
         """Show only the pane in front, or all panes again."""
         if layout_classes(*self.app.size)["-narrow"]:
-            self.status.show_answer("This terminal shows one pane at a time already.")
+            self.status.show_reply("This terminal shows one pane at a time already.")
             return
         self._is_zoomed = not self._is_zoomed
         self._arrange()
@@ -445,7 +447,7 @@ class MainScreen(BaseScreen[None]):
 
     @on(TabsReplaced)
     def _tabs_replaced(self) -> None:
-        self.status.show_news("Each tab at the start of a line became four spaces.")
+        self.status.show_message("Each tab at the start of a line became four spaces.")
 
     @on(events.DescendantFocus)
     @on(CheckRow.Opened)

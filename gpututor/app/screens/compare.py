@@ -64,7 +64,7 @@ class CompareScreen(BaseScreen[int | None]):
 
     def on_mount(self) -> None:
         self.tabs.show_message("Reading the recordings …")
-        self.tabs.show_news(self._news)
+        self.tabs.show_notice(self._news)
         self._read()
 
     def _read(self) -> None:
@@ -148,7 +148,7 @@ class CompareScreen(BaseScreen[int | None]):
         self.app.push_screen(tab_help(title, self.tabs.keys, "compare"))
 
     def action_save_screen(self) -> None:
-        self._save_screen(self.tabs.show_news)
+        self._save_screen(self.tabs.show_notice)
 
     @on(LineChosen)
     def _go_to_line(self, message: LineChosen) -> None:

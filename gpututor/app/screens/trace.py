@@ -185,9 +185,9 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
         if view is None or tools is None:
             return
         if self._run_in_progress:
-            self.tabs.show_news("The checks are running: their results come first.")
+            self.tabs.show_notice("The checks are running: their results come first.")
         elif view.source is None:
-            self.tabs.show_news("The text of this attempt was not stored.")
+            self.tabs.show_notice("The text of this attempt was not stored.")
         else:
             self.app.push_screen(tools.what_if(view))
 
@@ -198,11 +198,11 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
     def action_export(self) -> None:
         """Write the trace of the call for Perfetto; a long one takes a moment."""
         if self.view is not None and self._tools is not None:
-            self._tools.export(self.view, self.tabs.show_news)
+            self._tools.export(self.view, self.tabs.show_notice)
 
     def action_save_screen(self) -> None:
         if self._tools is not None:
-            self._tools.save_screen(self.tabs.show_news)
+            self._tools.save_screen(self.tabs.show_notice)
 
     @on(LineChosen)
     def _go_to_line(self, message: LineChosen) -> None:

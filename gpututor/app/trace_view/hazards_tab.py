@@ -61,7 +61,7 @@ def _entries(view: RunView) -> Iterator[_Entry]:
         yield _text(sentence)
     figures = view.loaded.figures
     named = [(process, f"{process.name}: " if len(figures) > 1 else "") for process in figures]
-    wrong = [entry for each in named for entry in _problems(view, *each)]
+    wrong = [entry for process, prefix in named for entry in _problems(view, process, prefix)]
     if wrong:
         yield _heading("What is wrong")
         yield from wrong
@@ -69,7 +69,7 @@ def _entries(view: RunView) -> Iterator[_Entry]:
         yield _text("✓ No hazards: streams and the host use shared memory in a fixed order.")
         yield _text("✓ Every allocation succeeded.")
         yield _text("")
-    advice = [entry for each in named for entry in _advice(view, *each)]
+    advice = [entry for process, prefix in named for entry in _advice(view, process, prefix)]
     if advice:
         yield _heading("Most worth changing")
         yield from advice

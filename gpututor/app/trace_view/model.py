@@ -192,7 +192,7 @@ class RunView:
     def unavailable_commands(self) -> list[str]:
         """Commands that do nothing, because there is no other case or scenario."""
         choices = {"case": self.cases, "scenario": self.recording.runs}
-        return [name for name, each in choices.items() if len(each) < 2]
+        return [name for name, values in choices.items() if len(values) < 2]
 
 
 def cases_of(run: RunRecording) -> tuple[RecordedCall, ...]:

@@ -73,9 +73,9 @@ class TabStack(Vertical):
         self._about = PlainText("", id="device-case")
         self._body = Container(id="device-body")
         self._message = PlainText("", classes="nothing")
-        self._news = PlainText("", id="device-news")
+        self._notice = PlainText("", id="device-news")
         self._keys = KeyBar(id="device-keys")
-        self._message.display = self._news.display = False
+        self._message.display = self._notice.display = False
         self._title, self._flagged, self._screen_keys = "", tuple[int, ...](), tuple[KeyHint, ...]()
 
     def compose(self) -> ComposeResult:
@@ -83,7 +83,7 @@ class TabStack(Vertical):
         yield self._about
         with self._body:
             yield self._message
-        yield self._news
+        yield self._notice
         yield self._keys
 
     @property
@@ -135,10 +135,10 @@ class TabStack(Vertical):
         self._message.display = True
         self._show_bars()
 
-    def show_news(self, words: str) -> None:
+    def show_notice(self, words: str) -> None:
         """Show a line above the keys, until the next one."""
-        self._news.update(words)
-        self._news.display = bool(words)
+        self._notice.update(words)
+        self._notice.display = bool(words)
 
     def label(self, title: str, about: str, keys: Sequence[KeyHint], flagged: Collection[int] = ()) -> None:
         """Show the title, a line about the subject, and the keys of the screen after the keys of the tab."""

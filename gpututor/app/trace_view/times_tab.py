@@ -92,7 +92,9 @@ def _whole(view: RunView, run: RunRecording, speeds: Iterable[Verdict]) -> Itera
     for baseline in run.baselines:
         yield TimeBar(escape_control_chars(baseline.name), baseline.elapsed_ns, "what it is compared with", "baseline")
     for other in view.others:
-        theirs = next((each for each in other.view.recording.runs if each.scenario == run.scenario), None)
+        theirs = next(
+            (candidate for candidate in other.view.recording.runs if candidate.scenario == run.scenario), None
+        )
         if theirs is not None and theirs.elapsed_ns and theirs.times == run.times:
             yield TimeBar(other.words, theirs.elapsed_ns, _of_other(run, theirs))
     for verdict in speeds:

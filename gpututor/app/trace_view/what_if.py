@@ -73,13 +73,13 @@ def _candidate(model: str, report: Report, scenario: str, folder: Path | None) -
 def _with_figures(row: Candidate, recording: Recording, run: RunRecording) -> Candidate:
     """Add the figures of a run. The trace of each call is read: processes of one call ran at the same time."""
     cases = [[_summary(recording, call.trace) for call in case.calls] for case in cases_of(run)]
-    read = [each for case in cases for each in case if each is not None]
-    busy = sum(max((_busy(each) for each in case), default=0) for case in cases)
-    refused = [failed for each in read for device in each.devices for failed in device.out_of_memory]
+    read = [summary for case in cases for summary in case if summary is not None]
+    busy = sum(max((_busy(summary) for summary in case), default=0) for case in cases)
+    refused = [failed for summary in read for device in summary.devices for failed in device.out_of_memory]
     stopped = any(call.stopped for call in run.calls)
     time = (run.elapsed_ns or None) if run.times == "modelled" and not stopped else None
     launches = any(
-        advice.rule == "launches" and advice.share >= LAUNCH_BOUND for each in read for advice in each.advice
+        advice.rule == "launches" and advice.share >= LAUNCH_BOUND for summary in read for advice in summary.advice
     )
     note = f"out of memory: {size(refused[-1].size_bytes)} asked for" if refused else row.note
     if time is None and not stopped:

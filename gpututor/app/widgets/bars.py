@@ -32,7 +32,7 @@ class TabBar(Widget):
         """The learner clicked a tab."""
 
         number: int
-        """From 0."""
+        """Number from 0."""
 
     def __init__(
         self, names: Sequence[str], *, heading: str = "", shrinks: bool = False, id: str | None = None
@@ -94,7 +94,7 @@ class StatusBar(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._mode = COMMAND
-        self.news = self._answer = self._run = ""
+        self.message = self._reply = self._run = ""
         self._file = self._device = ""
 
     def show_mode(self, mode: str) -> None:
@@ -103,26 +103,26 @@ class StatusBar(Widget):
             self._mode = mode
             self.refresh()
 
-    def show_news(self, text: str) -> None:
+    def show_message(self, text: str) -> None:
         self._show(escape_control_chars(text), "")
 
-    def show_answer(self, text: str) -> None:
-        """Show why a key could do nothing, instead of the news and until the next key."""
-        self._show(self.news, escape_control_chars(text))
+    def show_reply(self, text: str) -> None:
+        """Show why a key could do nothing, instead of the message and until the next key."""
+        self._show(self.message, escape_control_chars(text))
 
     def show_run(self, text: str) -> None:
-        """Show the progress of a run, instead of the news and until it is empty."""
+        """Show the progress of a run, instead of the message and until it is empty."""
         text = escape_control_chars(text)
         if text != self._run:
             self._run = text
             self.refresh()
 
-    def forget_answer(self) -> None:
-        self._show(self.news, "")
+    def clear_reply(self) -> None:
+        self._show(self.message, "")
 
-    def _show(self, news: str, answer: str) -> None:
-        if (news, answer) != (self.news, self._answer):
-            self.news, self._answer = news, answer
+    def _show(self, message: str, reply: str) -> None:
+        if (message, reply) != (self.message, self._reply):
+            self.message, self._reply = message, reply
             self.refresh()
 
     def show_file_state(self, file: str, device: str = "") -> None:
@@ -134,14 +134,14 @@ class StatusBar(Widget):
     def render(self) -> Content:
         mode = Content.assemble((f" {self._mode} ", _PALE if self._mode == COMMAND else CHOSEN))
         width = self.size.width - mode.cell_length - 1
-        news, file = Content(self._answer or self._run or self.news), Content(self._file)
+        message, file = Content(self._reply or self._run or self.message), Content(self._file)
         both = Content(" · ".join(filter(None, (self._file, self._device))))
-        state = both if news.cell_length + 2 * bool(news) + both.cell_length <= width else file
+        state = both if message.cell_length + 2 * bool(message) + both.cell_length <= width else file
         state = state.truncate(width, ellipsis=True).stylize(_PALE)
         left = width - state.cell_length - 2
         if left < 1:
             return Content.assemble(mode, state)
-        return Content.assemble(mode, news.truncate(left, ellipsis=True, pad=True), "  ", state)
+        return Content.assemble(mode, message.truncate(left, ellipsis=True, pad=True), "  ", state)
 
 
 class KeyBar(Widget):

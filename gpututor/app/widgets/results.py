@@ -343,7 +343,7 @@ class Results(Vertical, can_focus=True):
         """Index of the section of the focused check; 0 if none has the focus."""
         focused = [key for key, row in self._rows.items() if row.has_focus]
         verdicts = self.report.verdicts if self.report is not None else ()
-        return next((at for at, each in enumerate(verdicts, 1) if (each.scenario, each.check) in focused), 0)
+        return next((at for at, verdict in enumerate(verdicts, 1) if (verdict.scenario, verdict.check) in focused), 0)
 
     def take_focus(self) -> None:
         """Focus a row, unless one has the focus: the first failure, else the first row."""

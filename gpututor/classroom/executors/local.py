@@ -18,7 +18,7 @@ from typing import Any
 
 from gpututor.classroom.executors import GradingFailed, grade_job
 from gpututor.classroom.jobs import Job
-from gpututor.classroom.work_queue import Attempt, WorkQueue
+from gpututor.classroom.work_queue import Claim, WorkQueue
 from gpututor.errors import NotGradableHere, TutorError
 from gpututor.grading.client import GradingService
 from gpututor.hardware.inventory import Device, device_in_key
@@ -150,7 +150,7 @@ class RealDevices:
             fitting = fitting[:1]  # a scenario takes the devices after it, too
         working = [device for device in fitting if device.name not in self.broken]
         if not working:
-            errors = [f"{each.name}: {self.broken[each.name]}" for each in fitting if each.name in self.broken]
+            errors = [f"{device.name}: {self.broken[device.name]}" for device in fitting if device.name in self.broken]
             raise NotGradableHere(
                 f"No device works ({'; '.join(errors) or f'there is no {job.key.device}'}).",
                 "Run `gpututor doctor`. Repair the device, then continue with --resume; or use --device virtual.",
@@ -188,7 +188,7 @@ class LocalExecutor:
 
 
 class _JudgeThread(threading.Thread):
-    """A thread that claims attempts, and has a judge that grades them."""
+    """A thread that claims jobs, and has a judge that grades them."""
 
     def __init__(self, work: WorkQueue, executor: LocalExecutor) -> None:
         super().__init__(daemon=True)
@@ -199,11 +199,12 @@ class _JudgeThread(threading.Thread):
     def run(self) -> None:
         exercise = ""
         try:
-            while (attempt := self._work.claim(exercise)) is not None:
-                exercise = attempt.job.key.exercise
-                self._grade(attempt)
+            while (claim := self._work.claim(exercise)) is not None:
+                exercise = claim.job.key.exercise
+                self._grade(claim)
         except Exception as error:  # a bug of ours: reported, instead of a thread that silently ends
-            self._work.stop(TutorError(f"Grading stopped: {type(error).__name__}: {error}"))
+            title = f"Grading stopped: {type(error).__name__}: {error}"
+            self._work.stop(TutorError(title, "Run `gpututor doctor`, then continue with --resume."))
             raise
         finally:
             self._judge.close()
@@ -213,30 +214,30 @@ class _JudgeThread(threading.Thread):
         self._judge.close()
         self.join(CLOSE_TIMEOUT_S)
 
-    def _grade(self, attempt: Attempt) -> None:
+    def _grade(self, claim: Claim) -> None:
         device, devices = "", self._executor.devices
         try:
-            with devices.acquire(attempt.job) as device:
+            with devices.acquire(claim.job) as device:
                 if self._work.was_stopped():
-                    self._work.release(attempt)
+                    self._work.release(claim)
                     return
                 on_wait = partial(devices.check_wait, device, notify=self._executor.notify)
-                outcome = grade_job(self._judge, attempt.job, device, on_wait)
+                outcome = grade_job(self._judge, claim.job, device, on_wait)
         except GradingFailed as error:
             if self._work.was_stopped():
-                self._work.release(attempt)
+                self._work.release(claim)
                 return
             self._judge.close()
             self._judge = self._executor.new_judge()
             devices.check(device)
-            self._work.fail(attempt, str(error))
+            self._work.fail(claim, str(error))
         except NotGradableHere as error:  # no device is left for this job
-            self._work.abandon(attempt, str(error))
+            self._work.abandon(claim, str(error))
         except TutorError as error:  # nothing more can be graded
-            self._work.release(attempt)
+            self._work.release(claim)
             self._work.stop(error)
         else:
-            self._work.complete(attempt, outcome)
+            self._work.complete(claim, outcome)
 
 
 def default_judges() -> int:

@@ -27,7 +27,7 @@ from gpututor import paths
 from gpututor.classroom.executors import GradingFailed, check_journal, grade_job, start_judge, written_outcome
 from gpututor.classroom.executors.local import RealDevices, probe_devices, working_in_bubblewrap
 from gpututor.classroom.jobs import Job
-from gpututor.classroom.work_queue import Attempt, WorkQueue
+from gpututor.classroom.work_queue import Claim, WorkQueue
 from gpututor.errors import CourseError, GradingError, NotGradableHere, TutorError, UsageError
 from gpututor.grading.client import GradingService, IsolationName
 from gpututor.grading.journal import exercise_digest, grader_version
@@ -282,17 +282,17 @@ def _last_line(error: Exception) -> str:
 
 @dataclass
 class Chunk:
-    """Attempts that a node grades in order."""
+    """Claimed jobs that a node grades in order."""
 
-    attempts: deque[Attempt]
+    claims: deque[Claim]
     node_id: str
     device: str
     gpus: int
 
     def complete_written(self, work: WorkQueue) -> None:
-        """Complete attempts in their order, up to the first whose report is not in the journal."""
-        while self.attempts and (outcome := written_outcome(self.attempts[0].job)) is not None:
-            work.complete(self.attempts.popleft(), outcome)
+        """Complete jobs in their order, up to the first whose report is not in the journal."""
+        while self.claims and (outcome := written_outcome(self.claims[0].job)) is not None:
+            work.complete(self.claims.popleft(), outcome)
 
 
 class RayExecutor:
@@ -381,7 +381,7 @@ class RayExecutor:
                 chunk = self._claim_chunk(work, node_id, free_gpus) if len(running) < node.cpus else None
                 if chunk is None:
                     break
-                jobs = [attempt.job for attempt in chunk.attempts]
+                jobs = [claim.job for claim in chunk.claims]
                 self._chunks[self._cluster.start(grade_chunk, node_id, chunk.gpus, jobs, self._isolation)] = chunk
         if self._nodes and not self._probes and not self._chunks:
             self._refuse_rest(work)
@@ -404,21 +404,21 @@ class RayExecutor:
         judges = sum(node.cpus for node in self._ready_nodes().values())
         smallest = SMALLEST_GPU_CHUNK if first.job.gpus else SMALLEST_CHUNK
         most = max(smallest, min(LARGEST_CHUNK, left // (2 * min(judges, self._judges or judges))))
-        attempts = deque([first])
-        while len(attempts) < most:
+        claims = deque([first])
+        while len(claims) < most:
             exercise = first.job.key.exercise
-            attempt = work.claim(exercise, wait=False, fits=lambda job: (job.gpus, job.key.device) == kind)
-            if attempt is None:
+            claim = work.claim(exercise, wait=False, fits=lambda job: (job.gpus, job.key.device) == kind)
+            if claim is None:
                 break
-            attempts.append(attempt)
-        return Chunk(attempts, node_id, first.job.key.device, min(first.job.gpus, largest))
+            claims.append(claim)
+        return Chunk(claims, node_id, first.job.key.device, min(first.job.gpus, largest))
 
     def _refuse_rest(self, work: WorkQueue) -> None:
-        attempt = work.claim(wait=False)
-        if attempt is None:
+        claim = work.claim(wait=False)
+        if claim is None:
             return
-        work.release(attempt)
-        device = attempt.job.key.device if self._ready_nodes() else ""
+        work.release(claim)
+        device = claim.job.key.device if self._ready_nodes() else ""
         reasons = [
             f"{node.name}: {node.refusals.get('') or node.refusals.get(device) or 'it has no such device'}"
             for node in self._nodes.values()
@@ -435,10 +435,10 @@ class RayExecutor:
             # The submission that was being graded may have killed its worker, but not its node.
             result = ChunkResult(str(error) if chunk.node_id in self._cluster.nodes() else "")
         chunk.complete_written(work)
-        if result.failure and chunk.attempts:
-            work.fail(chunk.attempts.popleft(), result.failure)
-        for attempt in chunk.attempts:
-            work.release(attempt)
+        if result.failure and chunk.claims:
+            work.fail(chunk.claims.popleft(), result.failure)
+        for claim in chunk.claims:
+            work.release(claim)
         if result.unfit and (node := self._nodes.get(chunk.node_id)) is not None:
             node.refusals[chunk.device] = result.unfit
             self._notify(f"Node {node.name} no longer grades on {chunk.device}: {result.unfit}")
@@ -452,7 +452,8 @@ def _marker_in(journal: Path) -> Iterator[str]:
             stale.unlink(missing_ok=True)
         marker.touch()
     except OSError as error:
-        raise UsageError(f"{journal} cannot be written to ({error.strerror}).") from error
+        advice = "Free some space, or give yourself write permission."
+        raise UsageError(f"{journal} cannot be written to ({error.strerror}).", advice) from error
     try:
         yield marker.name
     finally:

@@ -123,7 +123,7 @@ def gradebook_of(
     files: dict[tuple[str, str], list[Submission]] = {}
     for key in keys:
         submissions = by_exercise.get(key, [])
-        reports = [graded[each].report for each in submissions if each in graded]
+        reports = [graded[submission].report for submission in submissions if submission in graded]
         authors_points = partial(_authors_points, exercises.get(key), describe)
         scores[key] = score_attempt(key, filter(None, reports), rules, authors_points)
         for submission in sorted(submissions, key=lambda submission: submission.attempt):
@@ -154,7 +154,7 @@ def gradebook_of(
         for student in students
     )
     warnings += _exercise_warnings(by_exercise, summaries)
-    warnings += _by_hand_warnings(by_hand.values(), marks, {each.exercise: each for each in summaries})
+    warnings += _by_hand_warnings(by_hand.values(), marks, {summary.exercise: summary for summary in summaries})
     warnings += [*_extension_warnings(everyone), *_attempts_warnings(everyone, rules)]
     return Gradebook(class_, rules, tuple(summaries), everyone, tuple(warnings), has_roster=sections is not None)
 

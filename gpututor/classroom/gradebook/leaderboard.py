@@ -41,7 +41,7 @@ class Place:
     """A student's place on a leaderboard."""
 
     place: int
-    """From 1; the same for equal times."""
+    """Number from 1; the same for equal times."""
     student: str
     ratio: float
     """Submission's time divided by the baseline's, in the slowest scenario."""
@@ -116,10 +116,10 @@ def _places(ratios: Mapping[str, float]) -> tuple[Place, ...]:
 def standing_of(boards: Sequence[Leaderboard], student: str) -> Iterator[str]:
     """Yield the student's place on each leaderboard: `5.3 Hidden syncs: place 2 of 14, 0.81 × the baseline's time`."""
     for board in boards:
-        for each in board.places:
-            if each.student == student:
-                which = f"place {each.place} of {len(board.places)}"
-                time = f"{number(each.ratio)} × the baseline's time, {board.timed.words}"
+        for entry in board.places:
+            if entry.student == student:
+                which = f"place {entry.place} of {len(board.places)}"
+                time = f"{number(entry.ratio)} × the baseline's time, {board.timed.words}"
                 yield f"{board.exercise.numbered_title}: {which}, {time}"
 
 
@@ -129,5 +129,5 @@ def lines_of(boards: Sequence[Leaderboard], names: Mapping[str, str]) -> Iterato
         if at:
             yield ""
         yield f"{board.title} ({count(len(board.places), 'student')})"
-        for each in board.places:
-            yield f"{each.place:>5}  {each.ratio:>6.2f} ×  {names.get(each.student, each.student)}"
+        for entry in board.places:
+            yield f"{entry.place:>5}  {entry.ratio:>6.2f} ×  {names.get(entry.student, entry.student)}"

@@ -404,7 +404,7 @@ def _check_counts(attempts: Sequence[Attempt]) -> tuple[CheckCount, ...]:
         for check in attempt.checks:
             by_name.setdefault(check.check, []).append(check)
     counts = [_check_count(checks[0], Counter(check.status for check in checks)) for checks in by_name.values()]
-    return tuple(sorted(counts, key=lambda each: (-each.failed, each.check)))
+    return tuple(sorted(counts, key=lambda check_count: (-check_count.failed, check_count.check)))
 
 
 def _check_count(check: CheckMark, statuses: Counter[Status]) -> CheckCount:

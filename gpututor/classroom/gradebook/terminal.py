@@ -31,9 +31,9 @@ def lines_of(gradebook: Gradebook, width: int) -> Iterator[str]:
     if sections := gradebook.sections:
         yield ""
         rows = [("Section", "Students", "Final", "Mean")]
-        for each in sections:
-            mean = f"{each.mean_share:.0%}" if each.mean_share is not None else "–"
-            rows.append((escape_control_chars(each.section), str(each.students), str(each.final), mean))
+        for section in sections:
+            mean = f"{section.mean_share:.0%}" if section.mean_share is not None else "–"
+            rows.append((escape_control_chars(section.section), str(section.students), str(section.final), mean))
         name = min(_widest([row[0] for row in rows]), _WIDEST_NAME)
         for row in rows:
             yield _cut(_GAP.join([_left(row[0], name), *(_right(cell, 8) for cell in row[1:])]), width)
@@ -59,7 +59,9 @@ def _exercises(gradebook: Gradebook, width: int) -> Iterator[str]:
     rows = [("Exercise", "Submitted", "No mark", "Mean", "Of", "Most often failed")]
     for exercise in gradebook.exercises:
         failed = escape_control_chars(
-            ", ".join(f"{each.check} {each.failed}" for each in exercise.checks if each.failed)
+            ", ".join(
+                f"{check_count.check} {check_count.failed}" for check_count in exercise.checks if check_count.failed
+            )
         )
         mean = f"{exercise.mean_share:.0%}" if exercise.mean_share is not None else "–"
         submitted = f"{exercise.handed_in}/{len(gradebook.students)}"

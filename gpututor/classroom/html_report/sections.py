@@ -60,8 +60,8 @@ def overview(gradebook: Gradebook) -> str:
         "Sections",
         ("Section", "Students", "Final totals", "Mean total"),
         [
-            (text(each.section), str(each.students), str(each.final), _percent(each.mean_share or 0.0))
-            for each in gradebook.sections
+            (text(summary.section), str(summary.students), str(summary.final), _percent(summary.mean_share or 0.0))
+            for summary in gradebook.sections
         ],
         "numbers",
     )
@@ -72,41 +72,43 @@ def overview(gradebook: Gradebook) -> str:
 
 
 def exercises(gradebook: Gradebook) -> str:
-    cards = "\n".join(_card(each, len(gradebook.students)) for each in gradebook.exercises)
+    cards = "\n".join(_card(summary, len(gradebook.students)) for summary in gradebook.exercises)
     return section("exercises", "Exercises", f'<div class="cards">{cards}</div>' if cards else "")
 
 
-def _card(each: ExerciseSummary, students: int) -> str:
+def _card(summary: ExerciseSummary, students: int) -> str:
     facts = [
-        f"{each.handed_in} of {students} submitted",
-        f"{number(each.known_of)} points" + (" (not known yet)" if each.known_of is None else ""),
+        f"{summary.handed_in} of {students} submitted",
+        f"{number(summary.known_of)} points" + (" (not known yet)" if summary.known_of is None else ""),
     ]
-    if each.extra:
-        facts.append(f"{number(each.extra)} extra")
-    if each.mean_share is not None and each.median_share is not None:
-        facts += [f"mean {_percent(each.mean_share)}", f"median {_percent(each.median_share)}"]
-    if each.weight != 1:
-        facts.append(f"weight {number(each.weight)}")
-    if each.due is not None:
-        facts.append(f"due {each.due:%Y-%m-%d %H:%M %z}")
-    if each.is_dropped:
+    if summary.extra:
+        facts.append(f"{number(summary.extra)} extra")
+    if summary.mean_share is not None and summary.median_share is not None:
+        facts += [f"mean {_percent(summary.mean_share)}", f"median {_percent(summary.median_share)}"]
+    if summary.weight != 1:
+        facts.append(f"weight {number(summary.weight)}")
+    if summary.due is not None:
+        facts.append(f"due {summary.due:%Y-%m-%d %H:%M %z}")
+    if summary.is_dropped:
         facts.append("does not count")
-    if each.without_mark:
-        facts.append(f"{each.without_mark} without a mark")
-    outcomes = "".join(f"<li>{text(OUTCOME_TITLES[outcome])} {amount}</li>" for outcome, amount in each.outcomes)
+    if summary.without_mark:
+        facts.append(f"{summary.without_mark} without a mark")
+    outcomes = "".join(f"<li>{text(OUTCOME_TITLES[outcome])} {amount}</li>" for outcome, amount in summary.outcomes)
     checks = table(
-        f"Checks of {each.numbered_title}",
+        f"Checks of {summary.numbered_title}",
         ("Check", "Passed", "Failed", "Open", "Not run", "Held back"),
         [
             (_check(check), *map(str, (check.passed, check.failed, check.open, check.not_run, check.held_back)))
-            for check in each.checks
+            for check in summary.checks
         ],
         "numbers",
     )
-    more = f"<details><summary>{count(len(each.checks), 'check')}</summary>{checks}</details>" if each.checks else ""
+    more = (
+        f"<details><summary>{count(len(summary.checks), 'check')}</summary>{checks}</details>" if summary.checks else ""
+    )
     return (
-        f'<article><h3>{text(each.numbered_title)}</h3><p class="facts">{text(" · ".join(facts))}</p>'
-        f'{distribution(each.distribution, "mark")}<ul class="outcomes">{outcomes}</ul>{more}</article>'
+        f'<article><h3>{text(summary.numbered_title)}</h3><p class="facts">{text(" · ".join(facts))}</p>'
+        f'{distribution(summary.distribution, "mark")}<ul class="outcomes">{outcomes}</ul>{more}</article>'
     )
 
 
@@ -134,17 +136,18 @@ def failed_checks(gradebook: Gradebook) -> str:
 
 def misconceptions(gradebook: Gradebook, compared: Sequence[Misconception]) -> str:
     """List how many failures look like a wrong solution of the course, and whose."""
-    columns = {each.exercise: (column, each) for column, each in enumerate(gradebook.exercises)}
+    columns = {summary.exercise: (column, summary) for column, summary in enumerate(gradebook.exercises)}
     places = {marks.student.id: place for place, marks in enumerate(gradebook.students)}
     rows = []
-    for each in compared:
-        column, exercise = columns[each.exercise]
-        names = [f'<a href="#s{places[id]}e{column}">{name(id)}</a>' for id in each.students[:MOST_NAMES]]
-        names += [f"{left} more"] if (left := len(each.students) - MOST_NAMES) > 0 else []
+    for misconception in compared:
+        column, exercise = columns[misconception.exercise]
+        names = [f'<a href="#s{places[id]}e{column}">{name(id)}</a>' for id in misconception.students[:MOST_NAMES]]
+        names += [f"{left} more"] if (left := len(misconception.students) - MOST_NAMES) > 0 else []
         share = share_bar(
-            len(each.students) / max(exercise.handed_in, 1), f"{len(each.students)} of {exercise.handed_in}"
+            len(misconception.students) / max(exercise.handed_in, 1),
+            f"{len(misconception.students)} of {exercise.handed_in}",
         )
-        rows.append((text(each.words), text(exercise.numbered_title), share, ", ".join(names)))
+        rows.append((text(misconception.words), text(exercise.numbered_title), share, ", ".join(names)))
     note = "<p>Failures that look like a wrong solution of the course. The code may differ: look at it.</p>"
     parts = (note, table("Misconceptions", ("Like", "Exercise", "Students", "Who"), rows)) if rows else ()
     return section("misconceptions", "Misconceptions", *parts)
@@ -152,7 +155,7 @@ def misconceptions(gradebook: Gradebook, compared: Sequence[Misconception]) -> s
 
 def questions(gradebook: Gradebook) -> str:
     """List the open marks, warnings, and unmatched files."""
-    titles = {each.exercise: each.numbered_title for each in gradebook.exercises}
+    titles = {summary.exercise: summary.numbered_title for summary in gradebook.exercises}
     rows = [
         (
             f'<a href="#s{place}e{column}">{name(marks.student.id)}</a>',
@@ -171,8 +174,8 @@ def questions(gradebook: Gradebook) -> str:
         headers = ("Student", "Exercise", "Why")
         parts.append(table("Marks still to be decided", headers, rows[:MOST_ROWS]))
         parts.append(_more(len(rows) - MOST_ROWS, "mark", "The table of marks shows all."))
-    notices = [f"{text(each.title)} {text(each.advice)}" for each in gradebook.notices]
-    unmatched = [f"<b>{name(each.source)}</b> {text(each.why)}" for each in gradebook.class_.unmatched]
+    notices = [f"{text(warning.title)} {text(warning.advice)}" for warning in gradebook.notices]
+    unmatched = [f"<b>{name(file.source)}</b> {text(file.why)}" for file in gradebook.class_.unmatched]
     parts += _lists("Warnings", notices) + _lists("Files without a student or an exercise", unmatched)
     return section("questions", "Open questions", *parts)
 
@@ -203,8 +206,8 @@ def marks_table(gradebook: Gradebook) -> str:
     if not gradebook.students:
         return ""
     head = "".join(
-        f'<th scope="col" title="{text(each.numbered_title)}">{text(each.label or each.numbered_title)}</th>'
-        for each in gradebook.exercises
+        f'<th scope="col" title="{text(summary.numbered_title)}">{text(summary.label or summary.numbered_title)}</th>'
+        for summary in gradebook.exercises
     )
     budget = gradebook.rules.slip_days
     head = f'<th scope="col">Slip days of {budget}</th>{head}' if budget else head

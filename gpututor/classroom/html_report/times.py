@@ -144,8 +144,8 @@ def _parts(boards: Sequence[Leaderboard], names: Mapping[str, str]) -> list[str]
 
 def _card(board: Leaderboard, names: Mapping[str, str]) -> str:
     rows = [
-        (f"{each.place}. {name(names.get(each.student, each.student))}", f"{each.ratio:.2f}\u00a0×")
-        for each in board.places
+        (f"{entry.place}. {name(names.get(entry.student, entry.student))}", f"{entry.ratio:.2f}\u00a0×")
+        for entry in board.places
     ]
     first = table(f"Leaderboard of {board.title}", _HEADERS, rows[:_SHOWN], "numbers")
     rest = ""

@@ -99,7 +99,7 @@ def summary(class_: Class, course: Course) -> list[str]:
     graded = {submission.student for submission in class_.submissions if not submission.refusal}
     idle = [student.called for student in class_.students if student.id not in graded]
     lines += _listed(f"{count(len(idle), 'student')} without a gradable file:", idle)
-    rejected = [f"{each.source}: {each.refusal}" for each in class_.submissions if each.refusal]
+    rejected = [f"{submission.source}: {submission.refusal}" for submission in class_.submissions if submission.refusal]
     lines += _listed(f"{count(len(rejected), 'file')} rejected:", rejected)
     unmatched = [f"{file.source}: {file.why}" for file in class_.unmatched]
     lines += _listed(f"{count(len(unmatched), 'file that is', 'files that are')} not graded:", unmatched)
@@ -119,7 +119,9 @@ def missing_students(class_: Class, before: Class) -> list[str]:
 def _by_exercise(class_: Class, course: Course) -> list[str]:
     files = Counter(submission.exercise for submission in class_.submissions)
     rejected = Counter(submission.exercise for submission in class_.submissions if submission.refusal)
-    students = Counter(exercise for _, exercise in {(each.student, each.exercise) for each in class_.submissions})
+    students = Counter(
+        exercise for _, exercise in {(submission.student, submission.exercise) for submission in class_.submissions}
+    )
     rows = [exercise for exercise in course.exercises if exercise.key in files]
     width = max((len(exercise.slug) for exercise in rows), default=0)
     lines = []

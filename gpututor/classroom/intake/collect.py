@@ -1,4 +1,4 @@
-"""From files to submissions: attempts, their content, and the exercise that each belongs to."""
+"""Submissions made from files: attempts, their content, and the exercise that each belongs to."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ class SubmissionCollector:
         for file in self._files:
             for key in file.people:
                 by_student[key, file.exercise].append(file)
-        unmatched = [replace(each, students=tuple(ids[key] for key in each.students)) for each in self._unmatched]
+        unmatched = [replace(file, students=tuple(ids[key] for key in file.students)) for file in self._unmatched]
         submissions: list[Submission] = []
         unused_sources: set[str] = set()  # a group's file is listed once
         for (key, _), files in by_student.items():
@@ -349,6 +349,11 @@ class SubmissionCollector:
                     exercise = file.exercise if attempts else ""
                     unmatched.append(Unmatched(file.source, one_line(why), (ids[key],), exercise))
         order = {exercise.key: number for number, exercise in enumerate(self._names.course.exercises)}
-        submissions.sort(key=lambda each: (each.student.casefold(), each.student, order[each.exercise], each.attempt))
+
+        def place(submission: Submission) -> tuple[str, str, int, int]:
+            student = submission.student
+            return student.casefold(), student, order[submission.exercise], submission.attempt
+
+        submissions.sort(key=place)
         students.sort(key=lambda student: (student.id.casefold(), student.id))
         return tuple(students), tuple(submissions), tuple(unmatched)

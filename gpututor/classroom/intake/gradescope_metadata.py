@@ -43,7 +43,7 @@ class Submitter:
 
 
 @dataclass(frozen=True)
-class Submission:
+class GradescopeSubmission:
     submitters: tuple[Submitter, ...]
     created_at: str
     """ISO 8601, UTC; empty if unknown."""
@@ -57,12 +57,12 @@ class _InvalidMetadata(Exception):
     """The file is not as Gradescope writes it; the text gives the reason."""
 
 
-def submissions_of(stream: IO[bytes], folders: set[str]) -> dict[str, Submission]:
+def submissions_of(stream: IO[bytes], folders: set[str]) -> dict[str, GradescopeSubmission]:
     """Read the submissions by folder, with the earlier ones in `folders`. Raises `UsageError` for a malformed file."""
     import yaml
 
     try:
-        submissions: dict[str, Submission] = {}
+        submissions: dict[str, GradescopeSubmission] = {}
         for folder, values in _tables(stream):
             submissions.update(_with_earlier(folder, values, folders))
             if len(submissions) > MOST_SUBMISSIONS:
@@ -76,7 +76,7 @@ def submissions_of(stream: IO[bytes], folders: set[str]) -> dict[str, Submission
         raise UsageError(f"submission_metadata.yml: {reason}", _ADVICE) from error
 
 
-def _with_earlier(folder: str, values: Mapping[str, Any], folders: set[str]) -> dict[str, Submission]:
+def _with_earlier(folder: str, values: Mapping[str, Any], folders: set[str]) -> dict[str, GradescopeSubmission]:
     submitters = tuple(
         Submitter(*(_text(table, key).strip() for key in ("name", "sid", "email")))
         for table in _tables_in(values, "submitters")
@@ -85,10 +85,11 @@ def _with_earlier(folder: str, values: Mapping[str, Any], folders: set[str]) -> 
     here = {f"submission_{_text(table, 'id')}": table for table in history}
     here = {name: table for name, table in here.items() if name in folders and name != folder}
     submissions = {
-        name: Submission(submitters, as_utc(_text(table, "created_at")), 0, folder) for name, table in here.items()
+        name: GradescopeSubmission(submitters, as_utc(_text(table, "created_at")), 0, folder)
+        for name, table in here.items()
     }
     earlier = len(history) - len(here)
-    submissions[folder] = Submission(submitters, as_utc(_text(values, "created_at")), earlier, folder)
+    submissions[folder] = GradescopeSubmission(submitters, as_utc(_text(values, "created_at")), earlier, folder)
     return submissions
 
 

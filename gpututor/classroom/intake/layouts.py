@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from gpututor.classroom.intake.archive import Kind, Tree, is_zip_name
-from gpututor.classroom.intake.gradescope_metadata import Submission, Submitter
+from gpututor.classroom.intake.gradescope_metadata import GradescopeSubmission, Submitter
 from gpututor.classroom.intake.names import ExerciseNames, is_program, without_ending, without_program_ending
 from gpututor.course.model import Exercise
 from gpututor.errors import UsageError
@@ -138,13 +138,13 @@ def folders(parts: Sequence[str]) -> Place:
 class Gradescope:
     """Folders such as `submission_123`. A metadata file gives each student's name, and `sid` or address."""
 
-    def __init__(self, submissions: Mapping[str, Submission]) -> None:
+    def __init__(self, submissions: Mapping[str, GradescopeSubmission]) -> None:
         self._submissions = submissions
         self._sids = {
-            each.email.casefold(): each.sid
+            submitter.email.casefold(): submitter.sid
             for submission in submissions.values()
-            for each in submission.submitters
-            if each.email and each.sid
+            for submitter in submission.submitters
+            if submitter.email and submitter.sid
         }
 
     def __call__(self, parts: Sequence[str]) -> Place:
@@ -154,8 +154,10 @@ class Gradescope:
         submission = self._submissions.get(without_ending(first, ".zip"))
         if submission is None:
             return Place(path=tuple(parts), why=f"{METADATA} does not name it.")
-        submitters = [each for each in submission.submitters if each.sid or each.email or each.name]
-        people = tuple(dict.fromkeys(self._person(each, submission.group) for each in submitters))
+        submitters = [
+            submitter for submitter in submission.submitters if submitter.sid or submitter.email or submitter.name
+        ]
+        people = tuple(dict.fromkeys(self._person(submitter, submission.group) for submitter in submitters))
         if not people:
             return Place(path=tuple(parts), why=f"{METADATA} names no student for it.")
         return Place(people, tuple(rest), submitted_at=submission.created_at, earlier=submission.earlier)

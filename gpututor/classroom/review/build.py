@@ -258,7 +258,9 @@ def far_faster(attempts: Sequence[Attempt]) -> dict[Attempt, str]:
         if len(fast) <= max(1.0, FEW * len(timings)):
             for digest, timing in fast.items():
                 sentences.setdefault(digest, _speed_words(timing, median, len(timings)))
-    return {each: sentences[each.submission.sha256] for each in attempts if each.submission.sha256 in sentences}
+    return {
+        attempt: sentences[attempt.submission.sha256] for attempt in attempts if attempt.submission.sha256 in sentences
+    }
 
 
 def _speed_words(timing: Timing, median: float, texts: int) -> str:
@@ -325,7 +327,7 @@ class _Reviewer:
                     yield self._item(kind, label, attempt, why)
 
     def unmatched(self) -> Iterator[Item]:
-        lacking = {marks.student.id for marks in self.gradebook.students if any(each.misplaced for each in marks.marks)}
+        lacking = {marks.student.id for marks in self.gradebook.students if any(mark.misplaced for mark in marks.marks)}
         for file in self.gradebook.class_.unmatched:
             is_misplaced = not file.exercise and not lacking.isdisjoint(file.students)
             kind = Kind.NO_EXERCISE if is_misplaced else Kind.UNMATCHED
@@ -334,10 +336,10 @@ class _Reviewer:
 
     def _item(self, kind: Kind, label: str, attempt: Attempt, why: str) -> Item:
         submission = attempt.submission
-        command = self._grade_class() if submission.refusal else self._grade_one(submission, attempt.report)
+        command = self._grade_class() if submission.refusal else self._grade_submission(submission, attempt.report)
         return Item(kind, submission.exercise, label, (submission,), submission.source, why, command)
 
-    def _grade_one(self, submission: Submission, report: Report | None) -> str:
+    def _grade_submission(self, submission: Submission, report: Report | None) -> str:
         """Return the command that grades a submission in the same way and shows the report."""
         if self.options.has_variants(submission.exercise):
             words = ["gpututor", "classroom", "regrade", str(self.folder.folder), submission.student]

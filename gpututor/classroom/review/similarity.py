@@ -99,7 +99,7 @@ class Pair:
     """Two texts of different people that are alike, or a text of several people."""
 
     texts: tuple[Text, Text]
-    """In the order of their first students; the same text twice if several people submitted it."""
+    """Texts in the order of their first students; the same text twice if several people submitted it."""
     code: Share | None
     """None if one text has fewer than `FEWEST` fingerprints, or if they have none in common."""
     words: Share | None
@@ -114,7 +114,7 @@ class Pair:
     @property
     def share(self) -> float:
         """The larger of both shares; 1 for the same text."""
-        return 1.0 if self.is_identical else max(each.ratio for each in (self.code, self.words) if each is not None)
+        return 1.0 if self.is_identical else max(share.ratio for share in (self.code, self.words) if share is not None)
 
     @property
     def order(self) -> tuple[float, bool, tuple[str, int, str], tuple[str, int, str]]:
@@ -296,7 +296,7 @@ def _clusters(pairs: Sequence[Pair]) -> Iterator[Cluster]:
         grouped[leader_of(pair.texts[0])].append(pair)
     for members in grouped.values():
         nearest = min(members, key=lambda pair: pair.order)
-        by = tuple(each for each in ("code", "words") if any(_decides(pair, each) for pair in members))
+        by = tuple(kind for kind in ("code", "words") if any(_decides(pair, kind) for pair in members))
         texts = dict.fromkeys(text for pair in members for text in pair.texts)
         cluster = _cluster(texts, [pair.share for pair in members], *nearest.texts)
         yield replace(cluster, by=by, shared_words=nearest.shared_words)
@@ -317,7 +317,12 @@ def _pairs(
 ) -> list[Pair]:
     """Return the pairs of different people's texts whose code or words are alike."""
     alike_code, alike_words = _shares(texts, code), _shares(texts, words)
-    alike = {place for shares in (alike_code, alike_words) for place, each in shares.items() if each.ratio >= share}
+    alike = {
+        place
+        for shares in (alike_code, alike_words)
+        for place, pair_share in shares.items()
+        if pair_share.ratio >= share
+    }
     pairs = []
     for places in sorted(alike):
         first, second = sorted((texts[place] for place in places), key=_first)

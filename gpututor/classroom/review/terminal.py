@@ -101,7 +101,7 @@ def _how(review: Review, width: int) -> Iterator[str]:
         width,
         0,
     )
-    rows = [_row(each) for each in review.compared if each.texts]
+    rows = [_row(counts) for counts in review.compared if counts.texts]
     if rows:
         rows.insert(
             0, ("Exercise", "Texts", "By code", "By words", "Fingerprints", "Left out", "The course's solution")
@@ -112,12 +112,10 @@ def _how(review: Review, width: int) -> Iterator[str]:
             yield "  ".join([row[0].ljust(widths[0]), *figures])
 
 
-def _row(each: Compared) -> tuple[str, ...]:
-    name = one_line(" ".join(filter(None, (each.label, each.exercise))))
-    return (
-        name,
-        *map(str, (each.texts, each.compared, each.compared_words, each.fingerprints, each.common, each.solutions)),
-    )
+def _row(counts: Compared) -> tuple[str, ...]:
+    name = one_line(" ".join(filter(None, (counts.label, counts.exercise))))
+    texts = counts.texts, counts.compared, counts.compared_words
+    return (name, *map(str, (*texts, counts.fingerprints, counts.common, counts.solutions)))
 
 
 def _line(text: str) -> str:

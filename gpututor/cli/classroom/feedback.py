@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     folder = ClassFolder(arguments.out.absolute())
-    zips = [(each, path) for each in PLATFORMS if (path := getattr(arguments, each.layout)) is not None]
+    zips = [(platform, path) for platform in PLATFORMS if (path := getattr(arguments, platform.layout)) is not None]
     if arguments.pseudonyms and zips:
         title = f"--{zips[0][0].layout} needs the students' real names, which --pseudonyms replaces."
         raise UsageError(title, "Run the command twice, once with each option.")

@@ -85,7 +85,8 @@ def _attempt(mark: Mark, number: int | None) -> Attempt:
     """Return the attempt to grade. Raises `UsageError`."""
     numbers = [attempt.submission.attempt for attempt in mark.attempts]
     if not numbers:
-        raise UsageError("There is nothing to grade: no file was submitted for it.", "")
+        advice = "`gpututor classroom report` shows who submitted what."
+        raise UsageError("There is nothing to grade: no file was submitted for it.", advice)
     if number is None:
         return mark.counted or mark.attempts[-1]
     if number not in numbers:

@@ -125,8 +125,10 @@ def _misconceptions(
     course = load_course(arguments.course or Path(gradebook.class_.course))
     with locked(folder):
         wrong = wrong_solutions(gradebook, course, folder)
-        keys = ((each.submission, options.key_of(each.submission)) for each in wrong)
-        if missing := [each for each, key in keys if key is not None and not has_entry(folder.journal, key)]:
+        keys = ((solution.submission, options.key_of(solution.submission)) for solution in wrong)
+        if missing := [
+            submission for submission, key in keys if key is not None and not has_entry(folder.journal, key)
+        ]:
             work = WorkQueue(regrade_jobs(folder, missing, arguments.course))
             print(f"{count(len(work.jobs), 'wrong solution')} to grade, once.", file=sys.stderr)
             isolation: IsolationName = "process" if options.isolation == "process" else "bubblewrap"
@@ -147,16 +149,18 @@ def misconception_lines(gradebook: Gradebook, compared: Sequence[Misconception])
     if not compared:
         yield "No failure to compare with wrong solutions."
     for exercise in gradebook.exercises:
-        of_it = [each for each in compared if each.exercise == exercise.exercise]
+        of_it = [misconception for misconception in compared if misconception.exercise == exercise.exercise]
         if of_it:
             yield escape_control_chars(exercise.numbered_title)
-        for each in of_it:
-            yield escape_control_chars(f"  {len(each.students)} of {exercise.handed_in}  {each.words}")
+        for misconception in of_it:
+            yield escape_control_chars(
+                f"  {len(misconception.students)} of {exercise.handed_in}  {misconception.words}"
+            )
 
 
-def _as_json(each: Misconception) -> dict[str, Any]:
-    wrong = [{"file": wrong.submission.source, "sentence": wrong.sentence} for wrong in each.wrong]
-    return {"exercise": each.exercise, "wrong": wrong, "students": list(each.students)}
+def _as_json(misconception: Misconception) -> dict[str, Any]:
+    wrong = [{"file": wrong.submission.source, "sentence": wrong.sentence} for wrong in misconception.wrong]
+    return {"exercise": misconception.exercise, "wrong": wrong, "students": list(misconception.students)}
 
 
 def _check_rosters(arguments: argparse.Namespace) -> None:

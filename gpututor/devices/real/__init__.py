@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from gpututor.devices.real.backends import Backend
 from gpututor.devices.real.observation import Observation
 from gpututor.devices.real.observer import ObservingMode
-from gpututor.devices.real.patched_calls import watched
+from gpututor.devices.real.patched_calls import watch_calls
 from gpututor.devices.recorder import Recorder
 
 
@@ -33,7 +33,7 @@ def observe(
     finish = recorder.finish
     recorder.finish = seen.settle
     try:
-        with watched(seen), ObservingMode(seen):
+        with watch_calls(seen), ObservingMode(seen):
             yield
     finally:
         recorder.finish = finish

@@ -65,10 +65,10 @@ def _around(call: Callable[..., Any]) -> Watch:
 
     def watch(seen: Observation, real: Real, name: str) -> Real:
         @wraps(real)
-        def watched(*args: Any, **kwargs: Any) -> Any:
+        def watched_call(*args: Any, **kwargs: Any) -> Any:
             return call(seen, real, name, *args, **kwargs)
 
-        return watched
+        return watched_call
 
     return watch
 
@@ -348,7 +348,7 @@ def _loaded(path: str) -> Any:
 
 
 @contextmanager
-def watched(seen: Observation) -> Iterator[None]:
+def watch_calls(seen: Observation) -> Iterator[None]:
     """Watch the calls of the table inside the block."""
     _ranges.open.clear()  # ranges that an earlier observation left open have other times
     _by_identity.clear()

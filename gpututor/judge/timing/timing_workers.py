@@ -17,7 +17,7 @@ from gpututor.grading.report import Outcome, Status
 from gpututor.judge import failures
 from gpututor.judge.channel import WorkerSession, check_ticket, new_ticket
 from gpututor.judge.responses import SubmissionFailed, expect
-from gpututor.judge.runner import RunPlan, Submission, load_request
+from gpututor.judge.runner import RunPlan, SourceFile, load_request
 from gpututor.judge.timing.sequential_test import Inputs, Timed
 from gpututor.judge.workers import Worker
 from gpututor.processes import tree
@@ -60,7 +60,7 @@ class TimingWorker:
 
     def load(self, given_source: str) -> None:
         """Load the file. Raises `Stopped` if that fails."""
-        submission, sizes = Submission(self.file_name, self.source), Sizes(result_bytes=512 << 20)
+        submission, sizes = SourceFile(self.file_name, self.source), Sizes(result_bytes=512 << 20)
         request = load_request(self.exercise, self.spec, submission, given_source, RunPlan(), sizes)
         with self._converted_failures("loads"):
             self._begin()

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from gpututor.classroom.intake import gradescope_metadata
-from gpututor.classroom.intake.gradescope_metadata import Submission, Submitter, submissions_of
+from gpututor.classroom.intake.gradescope_metadata import GradescopeSubmission, Submitter, submissions_of
 from gpututor.errors import UsageError
 
 
-def read(text: str | bytes) -> dict[str, Submission]:
+def read(text: str | bytes) -> dict[str, GradescopeSubmission]:
     return submissions_of(io.BytesIO(text if isinstance(text, bytes) else text.encode()), {"submission_1"})
 
 
@@ -72,13 +72,13 @@ submission_5:
 """
     kim = Submitter("Kim: \u202e Roe", "0123", "")
     assert read(text) == {
-        "submission_2": Submission((kim,), "2026-04-26T17:34:00+00:00", 0, "submission_2"),
-        "submission_3": Submission((kim,), "2026-04-26T17:34:00+00:00", 0, "submission_3"),
-        "submission_5": Submission((), "", 0, "submission_5"),
+        "submission_2": GradescopeSubmission((kim,), "2026-04-26T17:34:00+00:00", 0, "submission_2"),
+        "submission_3": GradescopeSubmission((kim,), "2026-04-26T17:34:00+00:00", 0, "submission_3"),
+        "submission_5": GradescopeSubmission((), "", 0, "submission_5"),
     }
     history = "".join(f"  - :id: {number}\n    :created_at: 2026-04-2{number} 10:00:00 +0200\n" for number in (0, 1, 2))
     text = f"submission_9:\n  :submitters: []\n  :created_at: 2026-05-01 00:00:00 Z\n  :history:\n{history}"
     assert read(text) == {
-        "submission_1": Submission((), "2026-04-21T08:00:00+00:00", 0, "submission_9"),
-        "submission_9": Submission((), "2026-05-01T00:00:00+00:00", 2, "submission_9"),
+        "submission_1": GradescopeSubmission((), "2026-04-21T08:00:00+00:00", 0, "submission_9"),
+        "submission_9": GradescopeSubmission((), "2026-05-01T00:00:00+00:00", 2, "submission_9"),
     }

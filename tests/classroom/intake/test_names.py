@@ -178,7 +178,7 @@ def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path, monkeyp
     assert [line.startswith(start) for line, start in zip(lines[2:], starts, strict=True)] == [True] * len(starts)
 
 
-def test_an_empty_class_is_an_error_and_a_misspelled_file_gets_a_suggestion(course: Course, tmp_path: Path) -> None:
+def test_an_empty_class_fails_and_a_misspelled_file_gets_a_suggestion(course: Course, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="contains no Python files"):
         read_class(tmp_path, course, ClassFolder(tmp_path / "out"))
     (tmp_path / "in" / "kim").mkdir(parents=True)

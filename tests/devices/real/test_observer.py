@@ -214,7 +214,7 @@ def test_a_device_that_breaks_does_not_hide_the_programs_own_error(watched: Watc
 
 
 def test_work_of_autograds_threads_belongs_to_the_waiting_line(watched: Watched) -> None:
-    """On a GPU the backward pass runs in threads of autograd, where no line of the learner's runs."""
+    """Run the backward pass as on a GPU: in threads of autograd, where no line of the learner's runs."""
     from gpututor.devices.real.observation import Observation
     from gpututor.devices.real.observer import ObservingMode
 
@@ -243,7 +243,7 @@ def test_kernels_on_the_cpu_are_recorded_with_bytes_line_and_times() -> None:
     assert product.flops == 2 * 2 * 3 * 2
 
 
-def test_views_scalars_and_printing_on_the_cpu_are_no_transfers_and_no_waits() -> None:
+def test_views_scalars_and_prints_on_the_cpu_neither_copy_nor_wait() -> None:
     with observing(__file__) as recorder:
         x = torch.ones(2, 3)
         x.view(6)[0].item()

@@ -17,7 +17,7 @@ def _rows() -> dict[str, OperatorFacts]:
     return {name: facts_of(name) for name in OPERATORS}
 
 
-def test_each_row_has_a_kind_that_is_listed_and_each_kind_has_rows() -> None:
+def test_each_row_has_a_listed_kind_and_each_kind_has_rows() -> None:
     assert {facts.kind for facts in _rows().values()} == set(tables()["kinds"])
     assert all(kind_of(f"aten::{name}") == facts.kind for name, facts in _rows().items() if not name.endswith("_"))
 
@@ -52,7 +52,7 @@ def test_other_tables_list_only_operators_with_a_row() -> None:
     assert len(device_checks()) > 700
 
 
-def test_a_form_in_place_has_the_facts_of_its_operator_unless_it_has_a_row() -> None:
+def test_an_in_place_form_without_a_row_has_its_operators_facts() -> None:
     assert facts_of("index_put_") is not OperatorFacts()
     assert facts_of("index_put_") == facts_of("index_put")
     assert facts_of("set_").hidden_view

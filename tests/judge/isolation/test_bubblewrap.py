@@ -1,4 +1,4 @@
-"""In bubblewrap a submission sees only what runs it, and changes only its scratch folder."""
+"""A submission in bubblewrap sees only what runs it, and changes only its scratch folder."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ FINISHES_LATER = (
 )
 
 
-def test_on_the_virtual_gpu_times_are_exact_and_wasted_work_has_its_line(grade_timed: GradeTimed) -> None:
+def test_virtual_times_are_exact_and_wasted_work_has_its_line(grade_timed: GradeTimed) -> None:
     report, speed = grade_timed(BASELINE, "virtual")
 
     assert report.outcome is Outcome.PASSED
@@ -111,9 +111,7 @@ checks = [speed(1.25, real_at_most=1.25), Check("narrow", lambda _: "It is a ten
 
 
 @pytest.mark.long
-def test_a_check_that_breaks_on_timed_results_only_is_for_a_person_to_tell(
-    grade_timed: GradeTimed, timed_folder: Path
-) -> None:
+def test_a_check_that_breaks_only_on_timed_results_needs_review(grade_timed: GradeTimed, timed_folder: Path) -> None:
     (timed_folder / "checks.py").write_text(NARROW)
 
     report, speed = grade_timed(later("return 'odd'"), "cpu")

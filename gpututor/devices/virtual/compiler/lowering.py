@@ -140,7 +140,7 @@ def lower(module: Any, inputs: Sequence[Any], options: dict[str, Any], place_of:
             raise TimeoutError(f"it took more than {DEADLINE_S:g} s of processor time")
 
     with ExitStack() as stack:
-        for change in (*pt2.settings_of_compilation(), *pt2.watched(look)):
+        for change in (*pt2.settings_of_compilation(), *pt2.watch_lowering(look)):
             stack.enter_context(change)
         stack.enter_context(_DeviceFunctions())
         pt2.real_compile_fx(module, inputs, inner_compile, _without_measuring(options))

@@ -183,7 +183,7 @@ def settings_of_compilation() -> Iterator[AbstractContextManager[None]]:
         yield patch.object(AOT_CONFIG, BACKWARD_AT_ONCE, always)
 
 
-def watched(look: Callable[[], None]) -> Iterator[AbstractContextManager[None]]:
+def watch_lowering(look: Callable[[], None]) -> Iterator[AbstractContextManager[None]]:
     """Yield changes that call `look` before each operator that is lowered, and each pair of kernels to be fused."""
     for owner, name in ((graph.GraphLowering, "run_node"), (scheduler.Scheduler, "can_fuse")):
         yield patch.object(owner, name, _after(look, getattr(owner, name)))

@@ -221,10 +221,10 @@ class _Call:
         allowed += [torch.float16] if (major, minor) < _AMPERE else _HALF
         if len(set(dtypes)) > 1 or dtypes[0] not in allowed:
             names = ", ".join(_CPP_NAMES[dtype] for dtype in sorted(allowed, key=str, reverse=True))
-            found_query, found_key, found_value = (_CPP_NAMES.get(dtype, str(dtype)[6:]) for dtype in dtypes)
+            query, key, value = (_CPP_NAMES.get(dtype, str(dtype)[6:]) for dtype in dtypes)
             return (
-                f"Expected query, key and value to all be of dtype: {{{names}}}. Got Query dtype: {found_query}, "
-                f"Key dtype: {found_key}, and Value dtype: {found_value} instead."
+                f"Expected query, key and value to all be of dtype: {{{names}}}. Got Query dtype: {query}, "
+                f"Key dtype: {key}, and Value dtype: {value} instead."
             )
         return ""
 

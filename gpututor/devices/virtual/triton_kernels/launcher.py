@@ -86,7 +86,7 @@ def _to_tensor(value: Any) -> Any:
 @contextmanager
 def installed() -> Iterator[None]:
     """Launch Triton's kernels on the active machine inside the block."""
-    with triton_private.replaced(_run, _call_device_function, _bench, do_bench, semantic, VirtualDriver()):
+    with triton_private.replace_launcher(_run, _call_device_function, _bench, do_bench, semantic, VirtualDriver()):
         yield
 
 

@@ -239,7 +239,7 @@ language = _Language()
 
 
 @contextmanager
-def replaced(
+def replace_launcher(
     run: Callable[..., Any],
     call: Callable[..., Any],
     bench: Callable[..., Any],

@@ -132,7 +132,7 @@ def test_work_launched_after_a_prediction_overlaps_predicted_work() -> None:
     assert beside.start == beside.launched
 
 
-def test_a_stream_goes_on_when_others_have_answered_and_they_are_asked_when_it_matters() -> None:
+def test_a_stream_asks_others_when_needed_and_continues_after_their_replies() -> None:
     clock = MachineClock(1)
     asked: list[int] = []
 

@@ -164,7 +164,7 @@ def _results_of(calls: int, mode: str | None, *, grad: bool = False) -> list[tor
     return [double(x) for x in inputs]
 
 
-def test_results_of_the_calls_that_prepare_a_replay_end_at_the_next_call() -> None:
+def test_results_of_calls_that_prepare_a_replay_end_at_the_next() -> None:
     with virtual_gpu():
         first, second, third = _results_of(3, "reduce-overhead")
         for result in (first, second):
@@ -255,7 +255,7 @@ def test_results_that_no_replay_overwrites_stay() -> None:
             assert [result.tolist()[0] for result in _results_of(5, mode, grad=grad)] == [2.0, 4.0, 6.0, 8.0, 10.0]
 
 
-def test_a_graph_with_tensors_of_the_cpu_is_not_replayed_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_graph_with_cpu_tensors_is_not_replayed_and_logs_why(caplog: pytest.LogCaptureFixture) -> None:
     with virtual_gpu():
         double = torch.compile(lambda x, y: (x * 2, y + 1), mode="reduce-overhead")
         with pytest.warns(UserWarning, match=r"eager kernels on the virtual GPU.*\(cpu, cuda:0\)"):

@@ -256,7 +256,7 @@ def test_well_known_kernels_take_about_what_others_have_published() -> None:
     assert [(known.gpu, known.label, value) for known, value in figures if not known.low <= value <= known.high] == []
 
 
-def test_the_model_carries_over_to_programs_and_gpus_on_which_nothing_is_fitted() -> None:
+def test_the_model_carries_over_to_programs_and_gpus_without_fits() -> None:
     from programs import within, within_quarter
     from unseen import ratio, unseen
 

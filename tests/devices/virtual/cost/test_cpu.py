@@ -24,7 +24,7 @@ def test_cpu_rates_are_consistent(cpu: CpuSpec) -> None:
     assert len(cpu.source) > 20
 
 
-def test_a_cpu_is_found_by_its_name_and_there_is_one_by_default() -> None:
+def test_a_cpu_is_found_by_name_and_there_is_a_default() -> None:
     assert cpu_spec() is CPUS[0] is cpu_spec(CPUS[0].name.lower())
     with pytest.raises(UsageError, match="No CPU is called"):
         cpu_spec("abacus")
@@ -42,9 +42,7 @@ def test_nothing_is_faster_than_the_data_sheet(cpu: CpuSpec) -> None:
     st.sampled_from(["add", "exp", "sum", "cumsum", "sort", "mm", "_softmax", "index_select", "mine::own"]),
     st.integers(1, 3000), st.integers(1, 3000),
 )  # fmt: skip
-def test_more_work_never_takes_less_time_but_for_the_threads_that_then_help(
-    cpu: CpuSpec, name: str, first: int, second: int
-) -> None:
+def test_more_work_takes_less_time_only_if_more_threads_help(cpu: CpuSpec, name: str, first: int, second: int) -> None:
     few, many = sorted((first, second))
     results = [
         cpu_price_s(cpu, name, [tensor(rows, 256), tensor(256, 256)], [tensor(rows, 256)], threads=1)

@@ -43,7 +43,7 @@ def test_views_and_memory_without_values_cost_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", gpu_names())
-def test_an_elementwise_kernel_takes_most_of_the_bandwidth_and_no_more_than_the_data_sheets(name: str) -> None:
+def test_an_elementwise_kernel_uses_most_of_the_bandwidth_and_not_more(name: str) -> None:
     gpu, large = gpu_spec(name), tensor(2**28)
     result = price(gpu, "aten.relu.default", [large], [large])
     attained = result.bytes / result.seconds
@@ -54,7 +54,7 @@ def test_an_elementwise_kernel_takes_most_of_the_bandwidth_and_no_more_than_the_
 
 @pytest.mark.parametrize("name", gpu_names())
 @pytest.mark.parametrize("dtype", ["float64", F32, "float16", "bfloat16"])
-def test_a_large_product_takes_a_good_part_of_the_peak_rate_and_no_more(name: str, dtype: str) -> None:
+def test_a_large_product_reaches_much_of_the_peak_rate_and_not_more(name: str, dtype: str) -> None:
     gpu, size = gpu_spec(name), 8192
     peaks = {"float64": max(gpu.float64_flops, gpu.float64_tensor_flops), F32: gpu.float32_flops}
     peak = peaks.get(dtype) or max(gpu.float32_flops, gpu.float16_flops if dtype == "float16" else gpu.bfloat16_flops)
@@ -99,7 +99,7 @@ def test_without_tensor_cores_half_precision_halves_only_traffic() -> None:
 
 
 @pytest.mark.parametrize(("name", "slower"), [("T4", 1.3), ("A100 40", 1.3), ("H100", 3.2)])
-def test_half_precision_is_slower_if_rows_do_not_begin_at_multiples_of_16_bytes(name: str, slower: float) -> None:
+def test_half_precision_is_slower_if_rows_are_not_aligned_to_16_bytes(name: str, slower: float) -> None:
     for size in (4092, 4095):
         assert product_s(name, size, "float16") > slower * product_s(name, 4096, "float16")
         assert product_s(name, size) <= product_s(name, 4096)
@@ -113,7 +113,7 @@ def test_half_precision_is_slower_if_rows_do_not_begin_at_multiples_of_16_bytes(
     assert min(wide_s(4096, 4095, 4096), wide_s(4096, 4096, 4095)) > slower * aligned
 
 
-def test_double_precision_is_half_the_rate_on_server_gpus_and_a_fraction_on_others() -> None:
+def test_double_precision_has_half_the_rate_on_server_gpus_only() -> None:
     assert product_s("A100", 4096, "float64") < 2.5 * product_s("A100", 4096)
     assert product_s("RTX 4090", 4096, "float64") > 25 * product_s("RTX 4090", 4096)
     double = tensor(2**24, dtype="float64")

@@ -18,9 +18,7 @@ KINDS = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "a
 
 @pytest.mark.parametrize("name", gpu_names())
 @pytest.mark.parametrize("direction", get_args(Direction))
-def test_a_large_pinned_copy_takes_what_the_link_attains_and_a_pageable_one_longer(
-    name: str, direction: Direction
-) -> None:
+def test_a_large_pinned_copy_uses_the_link_fully_and_pageable_is_slower(name: str, direction: Direction) -> None:
     gpu = gpu_spec(name)
     pinned = copy_s(gpu, _GIB, pinned=True, direction=direction)
     assert _GIB / pinned == pytest.approx(gpu.pinned_bytes_per_s, rel=0.01)
@@ -35,7 +33,7 @@ def test_copies_back_are_slower_and_nvlink_carries_more_than_pcie() -> None:
 
 
 @pytest.mark.parametrize("name", gpu_names())
-def test_a_copy_of_a_few_bytes_takes_the_latency_and_one_of_none_nothing(name: str) -> None:
+def test_a_tiny_copy_takes_the_latency_and_an_empty_copy_nothing(name: str) -> None:
     gpu = gpu_spec(name)
     assert copy_s(gpu, 4, pinned=True) == pytest.approx(gpu.copy_latency_s, rel=0.01)
     assert copy_s(gpu, 0, pinned=True) == peer_s(gpu, 0) == 0

@@ -88,7 +88,7 @@ def test_every_model_has_prices(name: str) -> None:
     assert 0 < price.fill <= 1
 
 
-def test_a_loop_over_rows_in_the_cache_takes_as_long_as_on_an_h100() -> None:
+def test_a_loop_over_cached_rows_takes_as_long_as_on_h100() -> None:
     gpu = calibrated(gpu_spec("H100"))
     for rows, measured_us in ((256, 15.3), (64, 6.3)):
         loop = LaunchWork(programs=1, sectors=8 * rows, distinct_sectors=8 * rows, accesses=rows, largest_elements=64)

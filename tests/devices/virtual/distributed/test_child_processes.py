@@ -100,7 +100,7 @@ def test_forked_workers_cannot_use_gpus_that_their_parent_has_started(machine: A
         next(iter(loader))
 
 
-def test_a_device_tensor_in_a_queue_is_the_same_memory_on_both_sides(machine: Any) -> None:
+def test_a_device_tensor_in_a_queue_shares_memory_with_both_sides(machine: Any) -> None:
     context: Any = torch.multiprocessing.get_context("spawn")
     questions, answers = context.Queue(), context.Queue()
     child = context.Process(target=child_programs.double_in_place, args=(questions, answers))
@@ -162,7 +162,7 @@ def test_a_sitecustomize_of_the_installation_is_imported_too(machine: Any, tmp_p
 
 
 @pytest.mark.long
-def test_a_child_of_an_isolated_python_sees_the_machine_as_a_graders_does(tmp_path: Path) -> None:
+def test_a_child_of_an_isolated_python_sees_the_graders_machine(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(ISOLATED)
     assert printed("-I", str(script)) == "2 cuda:1\n"

@@ -23,7 +23,7 @@ from gpututor.trace.events import Kind
 MIB = 1 << 20
 
 
-def test_a_new_segment_costs_the_host_time_and_cached_memory_as_much_as_a_view() -> None:
+def test_a_new_segment_takes_extra_host_time_but_cached_memory_does_not() -> None:
     with virtual_gpu(1, "A100", values=False) as machine:
         host, view = machine.clock.host, machine.gpus[0].view_ns
 
@@ -42,7 +42,7 @@ def test_a_new_segment_costs_the_host_time_and_cached_memory_as_much_as_a_view()
     assert 30_000 <= allocation_ns(2 * MIB) < allocation_ns(1024 * MIB) < 1_000_000
 
 
-def test_emptying_the_cache_waits_for_the_gpu_and_costs_time_for_each_segment() -> None:
+def test_emptying_the_cache_waits_for_the_gpu_and_pays_each_segment() -> None:
     with virtual_gpu(1, "T4", recorder=Recorder(), values=False) as machine:
         kept = torch.zeros(4096, 4096, device="cuda")
         for _ in range(4):

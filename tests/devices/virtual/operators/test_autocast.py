@@ -259,7 +259,7 @@ def test_dtypes_outside_the_lists_are_left_alone(two_gpus: VirtualMachine) -> No
         assert x.double().sum().dtype is torch.float64
 
 
-def test_cpu_tensors_are_untouched_by_cudas_autocast_and_device_tensors_by_the_cpus(two_gpus: VirtualMachine) -> None:
+def test_autocast_of_a_device_leaves_tensors_of_other_devices_alone(two_gpus: VirtualMachine) -> None:
     on_host, on_gpu = torch.ones(2, 2), torch.ones(2, 2, device="cuda")
     with torch.autocast("cuda"):
         assert (on_host @ on_host).dtype is torch.float32
@@ -308,7 +308,7 @@ def test_casts_are_part_of_the_graph_and_gradients_have_the_weights_dtype(two_gp
     torch.testing.assert_close(layer.weight.grad, expected, rtol=1e-3, atol=1e-3)
 
 
-def test_a_weight_is_cast_once_in_a_block_and_its_copy_freed_at_the_end(two_gpus: VirtualMachine) -> None:
+def test_a_block_casts_a_weight_once_and_frees_the_copy_last(two_gpus: VirtualMachine) -> None:
     weight = nn.Parameter(torch.rand(256, 256, device="cuda"))
     x = torch.rand(1, 256, device="cuda", dtype=torch.float16)
     before = torch.cuda.memory_allocated()

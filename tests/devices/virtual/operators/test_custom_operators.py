@@ -35,7 +35,7 @@ def _work(recorder: Recorder) -> Counter[tuple[Kind, str]]:
     return Counter((event.kind, event.name) for event in recorder.complete() if event.device != "cpu")
 
 
-def test_kernels_copies_and_waits_of_a_body_are_recorded_as_without_the_operator(recorder: Recorder) -> None:
+def test_a_body_is_recorded_as_it_would_be_without_the_operator(recorder: Recorder) -> None:
     matrices = [torch.ones(3, 3, device="cuda") for _ in range(4)]
     before = len(recorder.complete())
     plain = _norms(matrices)
@@ -51,7 +51,7 @@ def test_kernels_copies_and_waits_of_a_body_are_recorded_as_without_the_operator
     assert torch.equal(plain, hidden)
 
 
-def test_an_operator_that_was_registered_before_the_gpu_is_on_is_seen_too() -> None:
+def test_an_operator_registered_before_the_gpu_starts_is_seen_too() -> None:
     places = []
 
     def body(x: Tensor) -> Tensor:

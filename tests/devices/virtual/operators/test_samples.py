@@ -72,7 +72,7 @@ def test_every_complex_operator_accepts_conjugate_views(conjugated: bool) -> Non
 
 
 @pytest.mark.parametrize("name", sorted(_REFUSED_COMPLEX))
-def test_a_sum_that_the_cpu_has_for_real_numbers_only_is_refused_by_name(name: str) -> None:
+def test_a_sum_without_complex_support_on_the_cpu_is_refused_by_name(name: str) -> None:
     with virtual_gpu(), pytest.raises(NotImplementedError, match=r"torch\.nansum of complex tensors"):
         getattr(torch, name)(torch.ones(2, dtype=torch.complex64, device="cuda"))
 

@@ -58,7 +58,7 @@ def test_events_of_several_cycles_can_be_kept() -> None:
     assert rows(seen)["aten::mm"].count == 3
 
 
-def test_a_chrome_file_has_lanes_for_each_stream_and_arrows_to_the_kernels(tmp_path: Path) -> None:
+def test_a_chrome_file_has_a_lane_per_stream_and_arrows_to_kernels(tmp_path: Path) -> None:
     x = torch.ones(64, 64, device="cuda")
     side = torch.cuda.Stream()
     with profile(activities=BOTH, record_shapes=True) as seen:

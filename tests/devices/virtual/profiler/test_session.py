@@ -163,7 +163,7 @@ def test_cpu_streams_and_events_are_unchanged(two_gpus: VirtualMachine) -> None:
     assert isinstance(torch.Event("cpu"), torch.Event)
 
 
-def test_without_gpus_cuda_is_left_out_of_a_profile_as_in_a_cuda_build() -> None:
+def test_a_profile_without_gpus_leaves_out_cuda_as_cuda_builds_do() -> None:
     with (
         virtual_gpu(0),
         pytest.warns(UserWarning, match="CUDA is not available, disabling CUDA profiling"),

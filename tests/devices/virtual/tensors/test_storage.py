@@ -110,7 +110,7 @@ def test_legacy_cpu_types_work_as_without_the_virtual_gpu(two_gpus: object) -> N
     assert pickle.loads(pickle.dumps(torch.FloatTensor)) is torch.FloatTensor
 
 
-def test_a_tensor_that_outlives_its_machine_prints_and_says_so_when_it_is_used() -> None:
+def test_a_tensor_that_outlives_its_machine_prints_but_cannot_be_used() -> None:
     with virtual_gpu():
         x: Any = torch.ones(2, device="cuda")
     assert repr(x) == "tensor([1., 1.], device='cuda:0')"
