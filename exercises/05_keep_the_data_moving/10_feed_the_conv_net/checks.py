@@ -102,6 +102,6 @@ checks = [
         require=(called("DataLoader", num_workers=...),),
         name="workers",
         why="One process reads a batch in 1.5 times the GPU's time, so the GPU waits for a third of the time.",
-        advice="DataLoader(dataset, batch_size, num_workers=workers, pin_memory=True).",
+        advice="Pass the number of processes that the function gets to the DataLoader, as num_workers.",
     ),
 ]
