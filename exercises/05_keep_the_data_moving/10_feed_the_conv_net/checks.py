@@ -31,7 +31,8 @@ def copies(drawn: dict[str, Any], machine: Any) -> int:
 
 def longest_gaps(call: Call) -> tuple[int, list[tuple[int, int | None]]]:
     """Nanoseconds from the call to the end of the last work, and the long gaps: (nanoseconds, line after it)."""
-    work = sorted((event.start, event.end, event.line) for event in call.trace if event.kind in WORK)
+    on_device = (event for event in call.trace if event.kind in WORK and event.device != "cpu")
+    work = sorted((event.start, event.end, event.line) for event in on_device)
     free, gaps = call.span.started, []
     for start, end, line in work:
         if start - free > GAP_NS:
