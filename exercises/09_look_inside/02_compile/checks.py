@@ -110,17 +110,20 @@ def warm_uncompiled_call(call: Call) -> Taken:
 
 
 def find_cold(run: Run) -> Finding | None:
-    """A call in which one of the models was not called often enough to be warm."""
+    """A call in which one of the models was not called often enough to be warm. The traced model marks its calls."""
     for call in run.calls:
         repeats = call.drawn["repeats"]
-        regions = [event for event in call.trace if event.kind is Kind.RANGE and event.name.startswith(REGION)]
-        uncompiled = [product for product in products(call) if not is_compiled(call, product)]
-        for calls, least, of in (
-            (len(regions), repeats + 1, "the compiled model: one"),
-            (len(uncompiled) // PRODUCTS, 2 * repeats + 2, "the model itself and its trace: one of each"),
+        ranges = [event.name for event in call.trace if event.kind is Kind.RANGE]
+        regions = sum(name.startswith(REGION) for name in ranges)
+        traced = ranges.count("call of the traced model")
+        uncompiled = sum(not is_compiled(call, product) for product in products(call)) // PRODUCTS
+        for calls, warm_up, of in (
+            (regions, 1, "the compiled model"),
+            (uncompiled - traced, 1, "the model itself"),
+            (traced, 2, "the traced model"),
         ):
-            if calls < least:
-                expected = f"{least} calls or more of {of} to warm up, and {repeats} of each to be timed"
+            if calls < warm_up + repeats:
+                expected = f"{warm_up + repeats} calls or more of {of}: {warm_up} to warm up, and {repeats} to be timed"
                 return Finding(expected, f"{calls or 'no'} calls{run.which(call)}", run.line_of(call))
     return None
 
@@ -136,7 +139,7 @@ def find_compilation(run: Run) -> Finding | None:
 
 
 def warm_sentence(machine: Machine) -> str:
-    return "Each model is called: once to warm up, and then to be timed"
+    return "Each model is called to warm up, and then to be timed"
 
 
 def compiled_sentence(machine: Machine) -> str:
@@ -171,7 +174,7 @@ checks = [
         find_cold,
         needs=("structure",),
         why="The first call of a compiled model compiles: it takes seconds, and later calls take milliseconds or less.",
-        advice="Time the first call by itself, then `repeats` further ones. Warm up the model and its trace, too.",
+        advice="Time the first call by itself, then `repeats` more. First call `model` once, and `traced` twice.",
         on=virtual,
     ),
     transfers(

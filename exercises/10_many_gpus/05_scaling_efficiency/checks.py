@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from gpututor.checks import Call, Check, Finding, Run, processes, structure, unmodified
+from gpututor.checks import Call, Check, Finding, Run, called, processes, structure, unmodified
+from gpututor.checks.python_syntax import uses_of
 from gpututor.trace.events import WORK, Event, Kind
 from gpututor.trace.formatting import duration
 
@@ -18,6 +19,7 @@ SLACK_NS = 20_000
 """Nanoseconds for a launch and a wait around a step: on a fast GPU they take longer than its kernels."""
 FEW_BYTES = 64
 """Bytes of times that the ranks compare by an all-reduce; those of gradients are more."""
+BY_EVENTS = called("elapsed_time")
 FIGURES = ("one", "strong", "weak", "strong_efficiency", "weak_efficiency")
 
 
@@ -96,7 +98,7 @@ def time_is_true(name: str, share: int, shared: bool) -> Callable[[Run], Finding
     """Compare the figure `name` of each rank with its trace."""
 
     def find(run: Run) -> Finding | None:
-        by_events = "elapsed_time(" in run.source
+        by_events = any(BY_EVENTS.fits(use, surely=True) and use.alive for use in uses_of(run.source, run.entry))
         for call in run.calls:
             for number, (rank, figures) in enumerate(zip(call.ranks, call.output, strict=True)):
                 problem = problem_of(rank, call.drawn, figures[name], share, shared, by_events)

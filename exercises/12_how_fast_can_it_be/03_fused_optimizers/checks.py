@@ -24,10 +24,9 @@ from gpututor.checks import (
 DECAY = 0.05
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
-MORE = 3
-"""Launches of a step beyond those of forward and backward: the update, and one or two that it may need."""
-LOSS = 8
-"""Launches of a mean squared error that is written out, forward and backward; `mse_loss` needs two."""
+MORE = 11
+"""Launches of a step beyond those of the layers: a mean squared error that is written out needs eight, the update one
+to three."""
 Batches = list[tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -73,7 +72,7 @@ def most(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
     layers = parameters // 2
     forward = 2 * layers - 1  # products, and activations between them
     backward = 4 * layers - 1  # two products a layer but one in the first, sums, activations, and the gradient 1
-    return count, count * (forward + backward + LOSS + MORE) + 3 * parameters + 1
+    return count, count * (forward + backward + MORE) + 3 * parameters + 1
 
 
 def once_a_step(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
