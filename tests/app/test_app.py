@@ -207,7 +207,7 @@ def begin_typing(terminal: Terminal) -> None:
         (start, [("4", "end", "enter", *"qz 2xyq")], "qz 2xyq"),
         (start, [("1", "j", "j", "enter", *"4z2")], "z2raise"),
         (start, [("/", *"zwice")], "zwice"),
-        (start, [("x", "y")], "Reset. Kept"),
+        (start, [("x", "y")], "Reset. Backup"),
     ],
 )
 def test_from_the_first_paint_on_keys_arrive_in_order(
