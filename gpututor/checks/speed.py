@@ -56,7 +56,8 @@ def speed(
 ) -> Check:
     """Check that the submission takes at most `at_most` times as long as `baseline`; 1 / S requires S times as fast.
 
-    `baseline` is a file of the exercise's folder that defines the same function; `beside` is its name in sentences.
+    `baseline` is a file of the exercise's folder that defines the same function. `beside` is what the check's sentence
+    calls it, such as `the plain loop`.
     `real_at_most` is the ratio on real devices; without it nothing is timed there. `least_bytes(drawn)` and
     `least_flops(drawn)` return what every solution must do in one call (without them: move the bytes of the result); a
     submission that is faster than the device's peak rates allow needs review.

@@ -110,7 +110,7 @@ class GradingClient:
             judge.close()
 
     def _events_of(self, judge: JudgeProcess, number: int, request: GradeRequest) -> Iterator[GradingEvent]:
-        # Imported late: 8 ms with reports, which the app's first paint does not need.
+        # Imported late, with reports: the app's first paint does not need them.
         from gpututor.grading.events import GradingCancelled, GradingFinished, event_from_json, request_to_json
         from gpututor.protocol.frames import FrameError
 

@@ -92,7 +92,7 @@ def device_line(device: Device) -> str:
 
 def torch_version() -> str:
     """Return the version of the installed PyTorch without importing it; empty without PyTorch."""
-    from importlib import metadata  # 16 ms
+    from importlib import metadata  # imported late: most commands read no version
 
     try:
         return metadata.version("torch")
