@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from gpututor.checks.bounds import describe_lines, line_with_most
 from gpututor.checks.model import Applies, Call, Check, Finding, Run, first_finding, in_each_call
 from gpututor.errors import CourseError
-from gpututor.trace.events import DTYPES, HALVES, Event, Kind
+from gpututor.trace.events import DTYPES, GRAPH_REPLAY, HALVES, Event, Kind
 from gpututor.trace.formatting import share
 
 Types = str | tuple[str, ...]
@@ -99,7 +99,7 @@ def _too_little_half(run: Run, call: Call, kernels: Sequence[Event], least: floa
 
 def _is_hidden(kernels: Sequence[Event]) -> bool:
     """Return True if a graph was replayed on a real device, whose trace has no operators of the replay."""
-    return any(event.name == "cuda graph" for event in kernels)
+    return any(event.name == GRAPH_REPLAY for event in kernels)
 
 
 def _hidden(run: Run, call: Call, expected: str) -> Finding:

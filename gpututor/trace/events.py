@@ -47,6 +47,8 @@ class Kind(StrEnum):
 
 WORK = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
 """Kinds that keep a device busy."""
+GRAPH_REPLAY = "cuda graph"
+"""Name of a replayed graph on a real GPU. It is recorded as one kernel: events cannot look into it."""
 
 
 @dataclass(frozen=True, slots=True)

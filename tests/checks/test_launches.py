@@ -6,7 +6,7 @@ import torch
 
 from gpututor.checks import launches
 from gpututor.trace.columns import Trace
-from gpututor.trace.events import Kind
+from gpututor.trace.events import GRAPH_REPLAY, Kind
 from tests.support.check_runs import failure, run_of
 from tests.support.recorded_programs import recorded
 
@@ -53,6 +53,19 @@ def test_a_graphs_replay_is_one_launch() -> None:
     assert sum(event.kind is Kind.KERNEL for event in run.calls[0].trace) == 1 + 2 * 21
     assert launches(3).find(run) is None
     assert launches(by_name={"aten::mul": 2}).find(run) is None
+
+
+def test_a_replay_on_a_real_gpu_may_contain_any_operator() -> None:
+    trace = Trace()
+    trace.add(Kind.KERNEL, "aten::mul", "cuda:0", launched=1)
+    for moment in (2, 3):
+        trace.add(Kind.KERNEL, GRAPH_REPLAY, "cuda:0", launched=moment)
+    run = run_of(None, trace=trace)
+
+    assert launches(by_name={"aten::mul": (3, None)}).find(run) is None
+    assert launches(by_name={"aten::mul": (4, None)}).find(run) is not None
+    assert launches(by_name={"aten::mul": 0}).find(run) is not None
+    assert launches((4, None)).find(run) is not None
 
 
 def test_operators_are_counted_by_patterns_of_their_names() -> None:

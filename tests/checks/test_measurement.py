@@ -106,6 +106,15 @@ def test_a_right_time_without_a_wait_fails() -> None:
     assert check().find(asks) is None
 
 
+def test_short_work_that_seems_to_end_before_its_launch_may_take_any_time() -> None:
+    trace = Trace()
+    trace.add(Kind.KERNEL, "aten::mm", "cuda:0", launched=500, start=480, end=490)
+    trace.add(Kind.SYNCHRONISE, "torch.cuda.synchronize", "cuda:0", launched=600, start=600, end=9_000)
+    real = replace(reports(8e-6, trace), machine=replace(GPU, virtual=False))
+    assert check().find(real) is None
+    assert check().find(replace(real, calls=reports(1e-3, trace).calls)) is not None
+
+
 NEXT = products((0, 40), (50, 54), (55, 59), waits=(50, 60))
 """A trace of a product that nothing waits for before the next launch."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import time
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext, suppress
@@ -68,6 +69,8 @@ def _watched(call: Callable[[], Any], recorder: Recorder | None) -> tuple[Any, F
     """Return a call's result and its facts; `recorder` is the virtual GPU's."""
     gc.collect(0)
     torch.cuda.synchronize()
+    if recorder is None:
+        time.sleep(0.001)  # a thread of autograd may still hold the last backward pass's tensors
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     seen = Recorder([__file__]) if recorder is None else recorder

@@ -16,7 +16,7 @@ import torch
 from gpututor.devices.real.backends import Backend, backends
 from gpututor.devices.real.timers import DeviceStopwatch, HostStopwatch, Stopwatch
 from gpututor.devices.recorder import NOWHERE, Place, Recorder
-from gpututor.trace.events import Kind
+from gpututor.trace.events import GRAPH_REPLAY, Kind
 
 _REQUESTED = re.compile(r"Tried to allocate ([\d.]+) (bytes|[KMGT]iB)")
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -26,10 +26,6 @@ def requested_bytes(message: str) -> int:
     """Return the size in the message of an out-of-memory error, rounded as there; 0 if there is none."""
     match = _REQUESTED.search(message)
     return round(float(match[1]) * _UNITS[match[2]]) if match else 0
-
-
-GRAPH = "cuda graph"
-"""The name of a replay. It is recorded as one kernel, because events cannot time its parts."""
 
 
 class Captured:
@@ -166,7 +162,7 @@ class Observation:
     def replay(self, graph: Any, device: torch.device, run: Callable[[], Any]) -> Any:
         """Run a graph once, and record it as one kernel."""
         known = self._graphs.get(graph) or Captured(device)
-        return self.launch(GRAPH, known.device, known.size_bytes, run, flops=known.flops)
+        return self.launch(GRAPH_REPLAY, known.device, known.size_bytes, run, flops=known.flops)
 
     def launch(
         self,
