@@ -1,4 +1,4 @@
-"""Recurrent layers, attention, optimizers and driver calls: times measured on an H200, and modelled times.
+"""Recurrent layers, attention, norms, optimizers and driver calls: times measured on an H200, and modelled times.
 
     python benchmarks/layers.py                     the ratio of modelled to measured device time, without a GPU
     python benchmarks/layers.py --measure FILE      measure this machine's GPU, and write a file like data/h200.json
@@ -43,6 +43,17 @@ HEADS = (
     (32, 8, 256, 64, "bfloat16", False), (4, 16, 1024, 64, "float32", False), (1, 8, 64, 64, "float16", False),
 )  # fmt: skip
 """Batch, heads, length, features, dtype, causal."""
+NORMS: dict[str, Callable[..., Any]] = {
+    "layer_norm": lambda x, weight, bias: functional.layer_norm(x, weight.shape, weight, bias),
+    "rms_norm": lambda x, weight: functional.rms_norm(x, weight.shape, weight),
+    "softmax": lambda x: x.softmax(-1),
+    "log_softmax": lambda x: x.log_softmax(-1),
+}
+ROWS = (
+    (256, 64), (8192, 64), (65536, 64), (8192, 256), (65536, 256), (2048, 768), (8192, 768), (32768, 768),
+    (8192, 1024), (32768, 1024), (4096, 2048), (8192, 4096), (2048, 8192), (512, 32768),
+)  # fmt: skip
+"""Rows and features of norms and softmax."""
 OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "SGD": lambda p: torch.optim.SGD(p, 0.01),
     "SGD momentum": lambda p: torch.optim.SGD(p, 0.01, momentum=0.9),
@@ -73,6 +84,21 @@ def attention_ratios(data: dict[str, Any], model: str = "H200") -> Iterator[tupl
         name = f"aten::_scaled_dot_product_{backend}_attention{ending}"
         price = kernel.price(gpu_spec(model), name, inputs, outputs, causal=causal)
         yield f"{backend} {shape} {dtype}{' causal' * causal}, {way}", price.seconds * 1e6 / busy
+
+
+def norm_ratios(data: dict[str, Any], model: str = "H200") -> Iterator[tuple[str, float]]:
+    """Yield (case, modelled over measured time of the kernels) of norms and softmax."""
+    for kind, rows, features, dtype, way, busy, _, _ in data["norms"]:
+        x, weights = ((rows, features), dtype), [((features,), dtype)] * {"layer_norm": 2, "rms_norm": 1}.get(kind, 0)
+        sums = [((rows, 1), "float32")] * len(weights)
+        name = {"layer_norm": "native_layer_norm", "rms_norm": "_fused_rms_norm"}.get(kind, f"_{kind}")
+        if way == "backward":
+            name += "_backward" if weights else "_backward_data"
+            inputs, outputs = [x, x, *sums, *weights], [x, *weights]
+        else:
+            inputs, outputs = [x, *weights], [x, *sums]
+        seconds = kernel.price(gpu_spec(model), f"aten::{name}", inputs, outputs).seconds
+        yield f"{kind} {rows} × {features} {dtype}, {way}", seconds * 1e6 / busy
 
 
 def read() -> dict[str, Any]:
@@ -152,6 +178,20 @@ def measure_attention() -> Iterator[Row]:
                 yield [*case, way, busy, device, count]
 
 
+def measure_norms() -> Iterator[Row]:
+    for dtype in ("float32", "float16"):
+        for rows, features in ROWS:
+            options: dict[str, Any] = {"device": "cuda", "dtype": getattr(torch, dtype), "requires_grad": True}
+            x, weight, bias = torch.randn(rows, features, **options), *torch.ones(2, features, **options).unbind()
+            for kind, norm in NORMS.items():
+                inputs = [x, weight, bias][: {"layer_norm": 3, "rms_norm": 2}.get(kind, 1)]
+                case = [kind, rows, features, dtype]
+                forward = _measured(lambda norm=norm, inputs=inputs: norm(*inputs))  # type: ignore[misc]
+                backward = _measured(_gradients(norm(*inputs), inputs))
+                for way, (busy, device, _, count) in (("forward", forward), ("backward", backward)):
+                    yield [*case, way, busy, device, count]
+
+
 def measure_optimizers() -> dict[str, Row]:
     """Return [busy_us, device_us, host_us, kernels] of a step of six parameters."""
     model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)).cuda()
@@ -182,6 +222,7 @@ def measure() -> dict[str, Any]:
         "launch_us": round(_host_us(lambda: x.add_(1), 200), 1),
         "recurrent": list(measure_recurrent()),
         "attention": list(measure_attention()),
+        "norms": list(measure_norms()),
         "optimizers": measure_optimizers(),
         "driver": {str(size): _driver_us(size) for size in (200, 2000, 20000)},
     }
@@ -202,7 +243,7 @@ def main() -> None:
     print("modelled over measured: time of the kernels; of the device, with the launch overhead of the measured host")
     for case, busy, device in recurrent_ratios(data):
         print(f"{busy:5.2f} {device:5.2f}  {case}")
-    for case, busy in attention_ratios(data):
+    for case, busy in (*attention_ratios(data), *norm_ratios(data)):
         print(f"{busy:5.2f}        {case}")
 
 

@@ -60,7 +60,6 @@ def _traffic(gpu: str, label: str, name: str, inputs: list[Tensor], outputs: lis
 
 _LARGE: Tensor = ((2**28,), "float32")
 _ROWS: Tensor = ((2**16, 1024), "float32")
-_STATS: Tensor = ((2**16,), "float32")
 _PARAMETERS: list[Tensor] = [((10**6,), "float32")] * 400 + [((), "float32")] * 100
 KNOWN = [
     *[_product("A100 80", size, "bfloat16", 0.8 * 271.2, 271.2, _BEST.format(271.2)) for size in (4096, 8192, 16384)],
@@ -76,7 +75,6 @@ KNOWN = [
         for gpu, low in (("T4", 0.7), ("A100 80", 0.8), ("H100", 0.8))
         for known in (
             _traffic(gpu, "add of 2²⁸", "aten::add", [_LARGE, _LARGE], [_LARGE], low),
-            _traffic(gpu, "layer norm, rows of 1024", "aten::native_layer_norm", [_ROWS], [_ROWS, _STATS, _STATS], low),
             _traffic(gpu, "softmax, rows of 1024", "aten::_softmax", [_ROWS], [_ROWS], low),
             _traffic(gpu, "fused Adam, 10⁸ parameters", "aten::_fused_adam_", _PARAMETERS, [], low),
         )

@@ -165,11 +165,13 @@ def _seconds(
                 last = options.layout == "channels_last"
                 return convolutions.convolution_backward(gpu, inputs, outputs, tf32[1], last)
             case "batch_norm" | "eval_norm" | "group_norm" | "layer_norm":
-                return reductions.norm(gpu, kind, inputs, outputs)
+                return reductions.norm(gpu, name, kind, inputs, outputs)
             case "norm_backward":
                 return reductions.norm_backward(gpu, name, inputs, outputs)
             case "softmax":
                 return reductions.softmax(gpu, inputs)
+            case "softmax_backward" if len(inputs) > 1:
+                return reductions.softmax_backward(gpu, name, inputs)
             case "pool":
                 return reductions.pool(gpu, inputs, outputs)
             case "scan":

@@ -20,8 +20,10 @@ from gpututor.devices.virtual.operator_facts import short_name
 
 _ONE_READ = 1024
 """Elements of a row that softmax holds in registers."""
-_CACHED_ROW = 64 * 1024
-"""Bytes of a row that stay in a multiprocessor's cache between two reads."""
+_CACHED = 64 * 1024
+"""Bytes of rows that stay in a multiprocessor's cache between two reads."""
+_LAYER_THREADS = 128
+"""Threads of the block that layer norm and RMS norm give each row (layer_norm_kernel.cu)."""
 _ROW_THREADS = 512
 _ALL_BLOCKS = 1.1
 """Time of a scan by all blocks, relative to a copy: blocks wait for the sums of earlier blocks. An estimate."""
@@ -36,7 +38,7 @@ def _by_blocks_s(gpu: AchievableRates, moved: float, blocks: int, block_gb_s: fl
     return max(gpu.moved_s(moved), moved / (max(blocks, 1) * block_gb_s * 1e9))
 
 
-def norm(gpu: AchievableRates, kind: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+def norm(gpu: AchievableRates, name: str, kind: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
     """Return the seconds and filled share of a norm; in training, statistics by blocks, then a read and a write."""
     image = inputs[0]
     once = tensor_bytes(image)
@@ -46,14 +48,27 @@ def norm(gpu: AchievableRates, kind: str, inputs: Tensors, outputs: Tensors) -> 
     if kind == "eval_norm" or (kind == "batch_norm" and not groups):
         return apply_s, gpu.filled(prod(image[0]) / 4)
     if kind == "layer_norm":
-        groups = groups or prod(image[0][:-1])
-        again = once if once / max(groups, 1) > _CACHED_ROW else 0
-        rows = once + again + written
-        by_blocks_s = rows / (max(groups, 1) * gpu.factors["norm.layer_block_gb_s"] * 1e9)
-        moved = rows + total_bytes(inputs[1:]) + total_bytes(outputs[1:])
-        return max(gpu.moved_s(moved), by_blocks_s), gpu.filled(groups * 128)
+        groups = max(groups or prod(image[0][:-1]), 1)
+        moved = once + written + total_bytes(inputs[1:]) + total_bytes(outputs[1:])
+        row_bytes = once / groups
+        reading = row_bytes * min(groups, gpu.threads / _LAYER_THREADS)
+        # Rows that all multiprocessors normalize at the same time are read again from the next level of memory.
+        again_s = gpu.moved_s(once, reading) if reading > gpu.multiprocessors * _CACHED else 0.0
+        rows = once + written + (once if row_bytes > _CACHED else 0)
+        by_blocks_s = rows / (groups * gpu.factors["norm.layer_block_gb_s"] * 1e9)
+        seconds = gpu.moved_s(moved) + again_s + _rows_s(gpu, name, groups)
+        return max(seconds, by_blocks_s), gpu.filled(groups * _LAYER_THREADS)
     block = gpu.factors["norm.batch_block_gb_s" if kind == "batch_norm" else "norm.group_block_gb_s"]
     return _by_blocks_s(gpu, once, groups, block) + apply_s, gpu.filled(max(groups, 1) * _ROW_THREADS)
+
+
+def _rows_s(gpu: AchievableRates, name: str, rows: int) -> float:
+    """Return the seconds in which the blocks of a layer norm or RMS norm wait for sums of their rows.
+
+    These waits come on top of the time for the bytes: all blocks of a multiprocessor wait at the same time.
+    """
+    factor = "norm.{}_row{}_us".format("rms" if "rms" in name else "layer", "_backward" * ("backward" in name))
+    return rows * _LAYER_THREADS / gpu.threads * gpu.factors[factor] / 1e6
 
 
 def norm_backward(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
@@ -64,6 +79,9 @@ def norm_backward(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Ten
     """
     both, image = total_bytes(inputs[:2]), inputs[0][0]
     total_s = gpu.moved_s(both + total_bytes(inputs) + total_bytes(outputs))
+    if ("layer_norm" in name or "rms_norm" in name) and len(inputs) > 2:
+        rows = prod(inputs[2][0])
+        return total_s + _rows_s(gpu, name, rows), gpu.filled(rows * _LAYER_THREADS)
     if "batch_norm" not in name or len(image) < 2:
         return total_s, gpu.filled(prod(image) / 4)
     by_blocks_s = both / (image[1] * gpu.factors["norm.batch_block_gb_s"] * 1e9)
@@ -76,9 +94,27 @@ def softmax(gpu: AchievableRates, inputs: Tensors) -> tuple[float, float]:
     length = shape[-1] if shape else 1
     rows = prod(shape) // max(length, 1)
     if length <= _ONE_READ:
-        return gpu.moved_s(2 * once), gpu.filled(rows * 32)
+        return max(gpu.moved_s(2 * once), _computed_s(gpu, prod(shape), "warp")), gpu.filled(rows * 32)
     moved = once * gpu.factors["softmax.passes"]
-    return _by_blocks_s(gpu, moved, rows, gpu.factors["softmax.block_gb_s"]), gpu.filled(rows * 1024)
+    seconds = _by_blocks_s(gpu, moved, rows, gpu.factors["softmax.block_gb_s"])
+    return max(seconds, _computed_s(gpu, prod(shape), "block")), gpu.filled(rows * 1024)
+
+
+def softmax_backward(gpu: AchievableRates, name: str, inputs: Tensors) -> tuple[float, float]:
+    """Return the seconds and filled share of the gradient of a softmax; inputs are (gradient, result).
+
+    Without a logarithm, a kernel of its own multiplies both inputs first (SoftMax.cu).
+    """
+    shape, moved_s = inputs[0][0], gpu.moved_s(3 * tensor_bytes(inputs[0]))
+    length = max(shape[-1], 1)
+    computed_s = _computed_s(gpu, prod(shape), "backward") if length <= _ONE_READ else 0.0
+    product_s = 0.0 if "log_softmax" in name else moved_s
+    return max(moved_s, computed_s) + product_s, gpu.filled(prod(shape) // length * 32)
+
+
+def _computed_s(gpu: AchievableRates, elements: int, kernel: str) -> float:
+    """Return the seconds of a softmax's arithmetic, which takes longer than its bytes in half precision."""
+    return elements * gpu.factors[f"softmax.{kernel}_cycles"] / (gpu.multiprocessors * gpu.clock_hz)
 
 
 def pool(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:

@@ -299,6 +299,18 @@ def test_attention_takes_about_the_measured_time_with_each_backend() -> None:
         assert _within(ratios, 2) == 1
 
 
+def test_norms_and_softmax_take_about_the_measured_time() -> None:
+    from layers import norm_ratios, read
+
+    cases = list(norm_ratios(read()))
+    assert len(cases) == 224
+    for kind in ("layer_norm", "rms_norm", "softmax", "log_softmax"):
+        ratios = [ratio for case, ratio in cases if case.startswith(f"{kind} ")]
+        assert 0.85 < median(ratios) < 1.2
+        assert _within(ratios, 1.5) >= 0.8
+        assert _within(ratios, 2) >= 0.95
+
+
 def test_matrix_products_and_additions_take_about_the_measured_time() -> None:
     from layers import read
 
