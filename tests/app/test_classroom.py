@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import shutil
 import tempfile
 import threading
@@ -315,7 +316,8 @@ async def test_with_pseudonyms_no_name_is_shown_and_changes_go_to_the_student(fo
         await pilot.press("m", *"1", "space", *"Appeal", "enter")
         await until_shown(pilot, "* by hand")
         shown.append(screen_text(pilot.app))
-    assert not any(name in text for text in shown for name in ("ada", "chen", "zoe"))
+    # As words: the digits of a hash may contain "ada".
+    assert not [text for text in shown if re.search(r"\b(ada|chen|zoe)\b", text)]
     history = [(entry.event, entry.student, entry.exercise) for entry in read_history(folder)]
     assert history == [(Event.REGRADED, "ada", TWO), (Event.MARKED, "ada", TWO)]
 

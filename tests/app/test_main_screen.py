@@ -145,7 +145,7 @@ async def test_the_file_state_is_shown_next_to_a_message_of_any_length(pilot: Pi
     await pilot.press("e", "x")
     screen.status.show_message("The message is long. " * 10)
     await until(pilot, lambda: screen_lines(pilot.app)[-2].endswith("saved"), "for both")
-    screen.status.show_message("Short message.")
+    screen.status.show_message("Short.")
     await until(pilot, lambda: screen_lines(pilot.app)[-2].endswith(" saved · virtual T4 (modelled)"), "for all")
 
 
