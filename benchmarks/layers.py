@@ -1,4 +1,4 @@
-"""Recurrent layers, attention, norms, optimizers and driver calls: times measured on an H200, and modelled times.
+"""Recurrent layers, attention, norms, convolutions, optimizers and driver calls: times measured on an H200, and modelled times.
 
     python benchmarks/layers.py                     the ratio of modelled to measured device time, without a GPU
     python benchmarks/layers.py --measure FILE      measure this machine's GPU, and write a file like data/h200.json
@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,12 @@ ROWS = (
     (8192, 1024), (32768, 1024), (4096, 2048), (8192, 4096), (2048, 8192), (512, 32768),
 )  # fmt: skip
 """Rows and features of norms and softmax."""
+FILTERS = (
+    (32, 3, 224, 64, 7, 2), (32, 64, 56, 64, 3, 1), (32, 64, 56, 256, 1, 1), (32, 128, 28, 128, 3, 1),
+    (32, 256, 14, 256, 3, 1), (32, 512, 7, 512, 3, 1), (64, 3, 32, 64, 3, 1), (64, 64, 32, 64, 3, 1),
+    (8, 64, 128, 64, 3, 1),
+)  # fmt: skip
+"""Images, channels, side, output channels, side of the filter, stride of convolutions."""
 OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "SGD": lambda p: torch.optim.SGD(p, 0.01),
     "SGD momentum": lambda p: torch.optim.SGD(p, 0.01, momentum=0.9),
@@ -99,6 +106,24 @@ def norm_ratios(data: dict[str, Any], model: str = "H200") -> Iterator[tuple[str
             inputs, outputs = [x, *weights], [x, *sums]
         seconds = kernel.price(gpu_spec(model), f"aten::{name}", inputs, outputs).seconds
         yield f"{kind} {rows} × {features} {dtype}, {way}", seconds * 1e6 / busy
+
+
+def convolution_ratios(data: dict[str, Any], model: str = "H200") -> Iterator[tuple[str, float]]:
+    """Yield (case, modelled over measured time of the kernels) of convolutions."""
+    for images, inner, side, outer, window, stride, dtype, last, way, busy, _, _ in data["convolutions"]:
+        real = "float32" if dtype == "tf32" else dtype
+        made = (side + 2 * (window // 2) - window) // stride + 1
+        image, weight = ((images, inner, side, side), real), ((outer, inner, window, window), real)
+        output = ((images, outer, made, made), real)
+        flops = 2 * images * outer * made**2 * inner * window**2
+        options: Any = {"convolution_tf32": dtype == "tf32", "layout": "channels_last" if last else ""}
+        if way == "backward":
+            parts = ("aten::convolution_backward", [output, image, weight], [image, weight], 2 * flops)
+        else:
+            parts = ("aten::convolution", [image, weight], [output], flops)
+        layout = "channels last" if last else "channels first"
+        case = f"convolution {images} × {inner} × {side}², {outer} of {window}², {dtype}, {layout}, {way}"
+        yield case, kernel.price(gpu_spec(model), *parts, **options).seconds * 1e6 / busy
 
 
 def read() -> dict[str, Any]:
@@ -192,6 +217,23 @@ def measure_norms() -> Iterator[Row]:
                     yield [*case, way, busy, device, count]
 
 
+def measure_convolutions() -> Iterator[Row]:
+    for dtype in ("tf32", "float32", "float16"):
+        torch.backends.cudnn.allow_tf32 = dtype == "tf32"
+        kind = torch.float16 if dtype == "float16" else torch.float32
+        for images, inner, side, outer, window, stride in FILTERS:
+            for last in (False, True):
+                layout = torch.channels_last if last else torch.contiguous_format
+                image = torch.randn(images, inner, side, side, device="cuda", dtype=kind).to(memory_format=layout)
+                weight = torch.randn(outer, inner, window, window, device="cuda", dtype=kind).to(memory_format=layout)
+                inputs = [image.requires_grad_(), weight.requires_grad_()]
+                convolve = partial(functional.conv2d, *inputs, stride=stride, padding=window // 2)
+                ways = {"forward": _measured(convolve), "backward": _measured(_gradients(convolve(), inputs))}
+                for way, (busy, device, _, count) in ways.items():
+                    yield [images, inner, side, outer, window, stride, dtype, last, way, busy, device, count]
+    torch.backends.cudnn.allow_tf32 = True
+
+
 def measure_optimizers() -> dict[str, Row]:
     """Return [busy_us, device_us, host_us, kernels] of a step of six parameters."""
     model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)).cuda()
@@ -223,6 +265,7 @@ def measure() -> dict[str, Any]:
         "recurrent": list(measure_recurrent()),
         "attention": list(measure_attention()),
         "norms": list(measure_norms()),
+        "convolutions": list(measure_convolutions()),
         "optimizers": measure_optimizers(),
         "driver": {str(size): _driver_us(size) for size in (200, 2000, 20000)},
     }
@@ -243,7 +286,7 @@ def main() -> None:
     print("modelled over measured: time of the kernels; of the device, with the launch overhead of the measured host")
     for case, busy, device in recurrent_ratios(data):
         print(f"{busy:5.2f} {device:5.2f}  {case}")
-    for case, busy in (*attention_ratios(data), *norm_ratios(data)):
+    for case, busy in (*attention_ratios(data), *norm_ratios(data), *convolution_ratios(data)):
         print(f"{busy:5.2f}        {case}")
 
 

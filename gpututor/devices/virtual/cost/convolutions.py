@@ -146,7 +146,9 @@ def convolution_backward(
     """Return the seconds and filled share of a backward pass; inputs are (gradient, image, weight, ...)."""
     gradient, image, weight = inputs[:3]
     seconds, filled = convolution(gpu, image, weight, gradient, 0.0, tf32, channels_last)
-    gradients = sum(1 for shape, _ in outputs if shape in (image[0], weight[0]))
+    slower = gpu.factors["convolution.weight_gradient" + "_tensor" * (gpu.tensor_rate(image[1], tf32) > 0)]
+    wanted = [shape for shape, _ in outputs if shape in (image[0], weight[0])]
+    times = sum(slower if shape == weight[0] else 1.0 for shape in wanted) or 1.0
     # The bias's gradient is the sum of the output's gradient.
     summed = gpu.moved_s(tensor_bytes(gradient)) if any(len(shape) == 1 for shape, _ in outputs) else 0.0
-    return seconds * max(gradients, 1) + summed, filled
+    return seconds * times + summed, filled

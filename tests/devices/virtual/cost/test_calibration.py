@@ -311,6 +311,18 @@ def test_norms_and_softmax_take_about_the_measured_time() -> None:
         assert _within(ratios, 2) >= 0.95
 
 
+def test_convolutions_on_tensor_cores_take_about_the_measured_time() -> None:
+    from layers import convolution_ratios, read
+
+    cases = [(case, ratio) for case, ratio in convolution_ratios(read()) if " × 3 × " not in case]
+    assert len(cases) == 84
+    for layout, share in (("channels last", 0.9), ("channels first", 0.6)):
+        on_tensor_cores = [ratio for case, ratio in cases if layout in case and "float32" not in case]
+        assert 0.7 < median(on_tensor_cores) < 1.15
+        assert _within(on_tensor_cores, 1.5) >= share
+        assert _within(on_tensor_cores, 2.1) >= 0.9
+
+
 def test_matrix_products_and_additions_take_about_the_measured_time() -> None:
     from layers import read
 
