@@ -1,4 +1,4 @@
-"""Recurrent layers, attention, norms, convolutions, optimizers and driver calls: times measured on an H200, and modelled times.
+"""Recurrent layers, attention, norms, convolutions, optimizers, the driver: an H200's times, and modelled times.
 
     python benchmarks/layers.py                     the ratio of modelled to measured device time, without a GPU
     python benchmarks/layers.py --measure FILE      measure this machine's GPU, and write a file like data/h200.json

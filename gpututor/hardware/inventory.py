@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ PROBE_TIMEOUT_S = 60.0
 PROBE = python_module("gpututor.devices.probe")
 
 _VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR")
+_TORCH_VERSION = re.compile(r"^__version__ = '([^']+)'", re.MULTILINE)
 _DRIVER_FILES = (("/dev", "nvidia[0-9]*"), ("/dev", "kfd"), ("/dev/dri", "renderD*"))
 
 
@@ -91,13 +93,18 @@ def device_line(device: Device) -> str:
 
 
 def torch_version() -> str:
-    """Return the version of the installed PyTorch without importing it; empty without PyTorch."""
-    from importlib import metadata  # imported late: most commands read no version
+    """Return `torch.__version__` without importing PyTorch; empty without PyTorch.
 
-    try:
-        return metadata.version("torch")
-    except metadata.PackageNotFoundError:
-        return ""
+    The version of its distribution may lack the name of the build, as in 2.11.0 for 2.11.0+cu130.
+    """
+    from importlib.util import find_spec  # imported late: most commands read no version
+
+    spec = find_spec("torch")
+    for folder in spec.submodule_search_locations or () if spec is not None else ():
+        with contextlib.suppress(OSError):
+            if match := _TORCH_VERSION.search((Path(folder) / "version.py").read_text(encoding="utf-8")):
+                return match[1]
+    return ""
 
 
 def _circumstances(installed: str) -> dict[str, Any]:

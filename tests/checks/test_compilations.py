@@ -34,12 +34,12 @@ def work():
 def test_graph_breaks_fail_with_their_lines_and_reasons() -> None:
     run = recorded(BROKEN, {"n": 3})
 
-    assert compilations(2, breaks=1).find(run) is None
+    assert compilations(2, breaks=(1, 2)).find(run) is None  # PyTorch 2.11 reports the break twice
     finding = failure(compilations(breaks=0), run)
     assert finding.line == 4
     assert finding.expected.startswith("no graph break")
-    assert "1 graph break, line 4 (Data-dependent branching" in finding.got
-    assert failure(compilations(1, breaks=(0, 1)), run).got.startswith("2 compiled graphs")
+    assert " line 4 (Data-dependent branching" in finding.got
+    assert failure(compilations(1, breaks=(0, 2)), run).got.startswith("2 compiled graphs")
 
 
 def test_compiling_again_fails_with_the_guard_and_once_for_all_shapes_passes() -> None:

@@ -106,7 +106,7 @@ def test_a_right_time_without_a_wait_fails() -> None:
     assert check().find(asks) is None
 
 
-def test_short_work_that_seems_to_end_before_its_launch_may_take_any_time() -> None:
+def test_work_that_seems_to_end_before_its_launch_may_take_any_time() -> None:
     trace = Trace()
     trace.add(Kind.KERNEL, "aten::mm", "cuda:0", launched=500, start=480, end=490)
     trace.add(Kind.SYNCHRONISE, "torch.cuda.synchronize", "cuda:0", launched=600, start=600, end=9_000)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,18 @@ def test_a_missing_pytorch_has_advice_to_install_it(monkeypatch: pytest.MonkeyPa
     failed = load_inventory()
     assert (failed.torch, failed.devices) == ("", ())
     assert "pip install 'torch>=" in failed.error
+
+
+def test_the_version_names_the_build_even_if_the_distribution_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "version.py").write_text("__all__ = ['__version__']\n__version__ = '2.13.0+cu130'\ndebug = False\n")
+    spec = ModuleSpec("torch", None, is_package=True)
+    spec.submodule_search_locations = [str(tmp_path)]
+    monkeypatch.setattr("importlib.util.find_spec", {"torch": spec}.get)
+    assert inventory.torch_version() == "2.13.0+cu130"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert inventory.torch_version() == ""
 
 
 def test_the_real_probe_lists_the_cpu() -> None:

@@ -256,6 +256,14 @@ def wrong_storage(tensor: torch.device, storage: torch.device) -> RuntimeError:
     )
 
 
+def real_tensor(device: torch.device) -> RuntimeError:
+    """Return the error for a tensor of this machine's own GPU next to one of the virtual GPU."""
+    return RuntimeError(
+        f"Expected all tensors to be on the virtual GPU, but found at least one on this machine's own {device}! "
+        "Create all tensors while the virtual GPU is on."
+    )
+
+
 def wrong_generator(expected: str, actual: str) -> RuntimeError:
     """Return the error for a generator of another kind of device (aten/src/ATen/core/Generator.h)."""
     return RuntimeError(f"Expected a '{expected}' device type for generator but found '{actual}'")

@@ -42,7 +42,8 @@ def export(mod: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
     given = torch_private.tree_leaves((args, kwargs))
     if any(type(value) is VirtualTensor for value in (*held, *given)):
         raise cuda_errors.unsupported("torch.export.export on a device", "Export on the CPU.")
-    return _real_export(mod, args, kwargs, **options)
+    with torch_private.no_function_modes():  # Dynamo of PyTorch 2.11 would trace into this thread's function mode
+        return _real_export(mod, args, kwargs, **options)
 
 
 def cond(

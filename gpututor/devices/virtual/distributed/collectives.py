@@ -5,7 +5,7 @@ torch's Python functions and DDP's reducer in C++ all call operators of the name
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -152,15 +152,18 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             raise ValueError("Tensors must be contiguous")
         if name in _FLAT:
             hosts[:2] = [host.view(-1) for host in hosts[:2]]
-    finish = None
+    finish: Callable[[], None] | None = None
     for position, value in enumerate(hosts):
         if torch_private.script_class(value) == "ReduceOp" and is_average(value):
             hosts[position] = summing()
             finish = partial(_divide, list(tensors_in(hosts[0])), group.size())
     _refuse_in_graphs(func, unwrapped)
     in_a_thread = name not in _WITHOUT_A_THREAD
+    call = func
+    if name == "alltoall_":
+        hosts, call, finish = _as_single_tensors(hosts)
     with torch_private.without_function_modes():
-        out = func(*hosts, **kwargs)
+        out = call(*hosts, **kwargs)
     if in_a_thread:
         track_gloo_tensors(tensors_in(hosts))
     if out is None:
@@ -182,7 +185,26 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     else:
         done.rendezvous = communicator.collective(operation)
     execution.races.record_collective(operation.machine, done.rendezvous.task, used, written)
-    return (args[0], done.boxed()) if type(out) is tuple else done.boxed()
+    return (args[0], done.boxed()) if type(out) is tuple or name == "alltoall_" else done.boxed()
+
+
+def _as_single_tensors(hosts: list[Any]) -> tuple[list[Any], Any, Callable[[], None]]:
+    """Return the arguments of `alltoall_` as those of `alltoall_base_`, this operator, and what copies the results.
+
+    gloo sends lists only from PyTorch 2.12 on.
+    """
+    received, sent, *rest = hosts
+    with torch_private.host_only():
+        incoming, outgoing = (torch.cat([tensor.reshape(-1) for tensor in tensors]) for tensors in (received, sent))
+    sizes = [[tensor.numel() for tensor in tensors] for tensors in (received, sent)]
+
+    def copy_results() -> None:
+        with torch_private.host_only():
+            for tensor, part in zip(received, incoming.split(sizes[0]), strict=True):
+                tensor.copy_(part.view_as(tensor))
+
+    group, *options = rest
+    return [incoming, outgoing, group, *sizes, *options], torch.ops.c10d.alltoall_base_.default, copy_results
 
 
 def _operation(func: Any, unwrapped: Unwrapped, size_bytes: int, stream: int) -> Operation:

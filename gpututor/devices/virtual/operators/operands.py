@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import execution, torch_private
+from gpututor.devices.virtual import cuda_errors, execution, torch_private
 from gpututor.devices.virtual.machine import CPU, active_machine, is_on
 from gpututor.devices.virtual.operator_facts import device_checks
 from gpututor.devices.virtual.operator_registry import Operator
@@ -249,6 +249,8 @@ def _two_devices(tensors: list[tuple[str, torch.Tensor]]) -> RuntimeError:
     """Return TensorIterator's error. Its common device is the first GPU among the tensors, even after a CPU tensor."""
     devices = list(dict.fromkeys(tensor.device for _, tensor in tensors))
     devices.sort(key=lambda device: device.type == "cpu")
+    if len(devices) == 1:
+        return cuda_errors.real_tensor(devices[0])
     return RuntimeError(
         f"Expected all tensors to be on the same device, but found at least two devices, {devices[0]} and {devices[1]}!"
     )

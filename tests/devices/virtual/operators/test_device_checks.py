@@ -11,6 +11,8 @@ from torch.nn import functional as F
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.operator_facts import device_checks
+from gpututor.devices.virtual.operator_registry import describe
+from gpututor.devices.virtual.operators.operands import device_mismatch_error
 
 Call = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -310,3 +312,12 @@ def test_dividing_integers_by_zero_is_no_error_and_other_quotients_are_right(two
     assert (x // 0).shape == x.shape
     with pytest.raises(NotImplementedError, match="floor_divide"):
         x.floor_divide_(y)
+
+
+def test_a_tensor_of_the_machines_own_gpu_is_refused_in_words() -> None:
+    with virtual_gpu():
+        x = torch.ones(2, device="cuda")
+        # On a machine with a GPU the second tensor is real, and has the same device.
+        error = device_mismatch_error(describe(torch.ops.aten.add.Tensor), (x, x), {})
+    assert error is not None
+    assert "this machine's own cuda:0" in str(error)
