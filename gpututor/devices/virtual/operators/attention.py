@@ -281,6 +281,14 @@ def _efficient(
     *,
     scale: Any = None,
 ) -> tuple[Any, ...]:
+    out, *rest = _with_a_mask(query, key, value, mask, saves, causal, scale)
+    # The kernel writes (batch, length, heads, features), whatever the layout of the query (attention.cu).
+    return out.transpose(1, 2).contiguous().transpose(1, 2), *rest
+
+
+def _with_a_mask(
+    query: Any, key: Any, value: Any, mask: Any, saves: bool, causal: bool, scale: Any
+) -> tuple[Any, Any, Any, Any]:
     out, sums = _on_cpu(query, key, value, 0.0, causal, attn_mask=mask, scale=scale)
     return out, sums if saves else query.new_empty((0,)), query.new_empty((0,)), query.new_empty((0,))
 
@@ -297,7 +305,7 @@ def _cudnn(
     *,
     scale: Any = None,
 ) -> tuple[Any, ...]:
-    out, sums, seed, offset = _efficient(query, key, value, mask, saves, dropout, causal, scale=scale)
+    out, sums, seed, offset = _with_a_mask(query, key, value, mask, saves, causal, scale)
     lengths = query.shape[2], key.shape[2]
     return out, sums, seed, offset, *lengths, _seed(query), _seed(query), query.new_empty((0,))
 

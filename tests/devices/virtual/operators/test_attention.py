@@ -177,6 +177,18 @@ def test_each_backend_gives_the_cpus_values_and_gradients(backend: Any, causal: 
         _assert_as_on_the_cpu(heads(torch.bfloat16, requires_grad=True), causal=causal, backends=backend)
 
 
+@pytest.mark.parametrize("backend", BACKENDS[:3])
+def test_results_have_the_layout_of_the_backends_kernel(backend: Any) -> None:
+    with virtual_gpu(1, "H200"), torch.nn.attention.sdpa_kernel(backend):
+        first = torch.rand(2, 4, 32, 16, device="cuda", dtype=torch.float16)
+        third = torch.rand(2, 32, 4, 16, device="cuda", dtype=torch.float16).transpose(1, 2)
+        results = [attend(x, x, x).stride() for x in (first, third)]
+        strides = [first.stride(), third.stride()]
+    if backend is BACKEND.EFFICIENT_ATTENTION:
+        strides[0] = strides[1]
+    assert results == strides
+
+
 def test_a_causal_mask_saves_time() -> None:
     times = []
     with virtual_gpu(1, "H200", values=False):
