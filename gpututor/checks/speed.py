@@ -6,6 +6,7 @@ On the virtual GPU, its clock gives exact times in one run. On a real device, th
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -46,22 +47,26 @@ def speed(
     baseline: str = "baseline.py",
     *,
     real_at_most: float | None = None,
-    beside: str = "",
+    compared_with: str = "",
     least_bytes: Callable[[dict[str, Any]], float] | None = None,
     least_flops: Callable[[dict[str, Any]], float] | None = None,
     name: str = "speed",
     why: str = WHY,
     advice: str = "",
     on: Applies = "everywhere",
+    beside: str = "",
 ) -> Check:
     """Check that the submission takes at most `at_most` times as long as `baseline`; 1 / S requires S times as fast.
 
-    `baseline` is a file of the exercise's folder that defines the same function. `beside` is what the check's sentence
-    calls it, such as `the plain loop`.
+    `baseline` is a file of the exercise's folder that defines the same function. `compared_with` is what the check's
+    sentence calls it, such as `the plain loop`. Its old name, `beside`, works in this version.
     `real_at_most` is the ratio on real devices; without it nothing is timed there. `least_bytes(drawn)` and
     `least_flops(drawn)` return what every solution must do in one call (without them: move the bytes of the result); a
     submission that is faster than the device's peak rates allow needs review.
     """
+    if beside:
+        warnings.warn("speed(): `beside` is called `compared_with` now", DeprecationWarning, stacklevel=2)
+    called = compared_with or beside
     limit = SpeedLimit(baseline, at_most, real_at_most, least_bytes, least_flops)
     for ratio in (at_most, real_at_most):
         if ratio is not None and not 0 < ratio < 1e6:
@@ -75,7 +80,7 @@ def speed(
         return timed and Check(name, sentence, find, on=on).applies(machine)
 
     def sentence(machine: Machine) -> str:
-        return describe_limit(allowed(machine), beside)
+        return describe_limit(allowed(machine), called)
 
     def find(run: Run) -> Finding | None:
         limit_here = allowed(run.machine)
@@ -108,13 +113,13 @@ def speed(
     return Check(name, sentence, find, OF_RESULTS, why, advice, applies, speed=limit, measured=measured, timed=True)
 
 
-def describe_limit(at_most: float, beside: str = "") -> str:
+def describe_limit(at_most: float, compared_with: str = "") -> str:
     """Return the sentence for a ratio: `It takes at most 1.25 × the time of the baseline`."""
     if at_most < 1:
-        return f"It is at least {1 / at_most:.3g} × as fast as {beside or 'the naive way'}"
+        return f"It is at least {1 / at_most:.3g} × as fast as {compared_with or 'the naive way'}"
     if at_most == 1:
-        return f"It takes no longer than {beside or 'the baseline'}"
-    return f"It takes at most {at_most:g} × the time of {beside or 'the baseline'}"
+        return f"It takes no longer than {compared_with or 'the baseline'}"
+    return f"It takes at most {at_most:g} × the time of {compared_with or 'the baseline'}"
 
 
 def _timing(run: Run, name: str) -> Timing:

@@ -85,6 +85,12 @@ def test_a_wrong_timed_result_fails_with_its_finding() -> None:
     assert (finding.status, finding.expected, finding.got, finding.line) == (Status.FAILED, "zeros", "ones", 3)
 
 
+def test_the_old_name_of_compared_with_warns_and_works() -> None:
+    with pytest.warns(DeprecationWarning, match="compared_with"):
+        old = speed(1 / 3, beside="the loop")
+    assert old.sentence(GPU) == speed(1 / 3, compared_with="the loop").sentence(GPU)
+
+
 def test_without_a_ratio_for_real_devices_nothing_is_timed_there() -> None:
     check = speed(1.25, real_at_most=2.0)
 

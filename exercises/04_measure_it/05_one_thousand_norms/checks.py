@@ -33,7 +33,7 @@ checks = [
     parity(reference),
     speed(
         0.9,
-        beside="reading them one at a time",
+        compared_with="reading them one at a time",
         real_at_most=0.95,
         why="Such small products cost little more than their launches: extra launches take as long as waits do.",
         advice="Two launches for each matrix, the product and its norm, or fewer. `out[i] = …` would be a third one.",

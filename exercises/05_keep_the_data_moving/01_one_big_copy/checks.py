@@ -34,7 +34,7 @@ checks = [
     ),
     speed(
         1 / 3,
-        beside="one copy for each row",
+        compared_with="one copy for each row",
         why="One copy should save time: what the host does before the copy must not cost more than the copy saves.",
         advice="One indexing operation gathers all rows. Do not grow a tensor row by row.",
     ),

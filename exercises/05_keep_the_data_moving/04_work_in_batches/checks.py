@@ -54,7 +54,7 @@ checks = [
     ),
     speed(
         1 / 4,
-        beside="one sample at a time",
+        compared_with="one sample at a time",
         why="One launch for a whole batch takes hardly longer than one launch for a single sample.",
         advice="Call the model with a whole batch of two dimensions, not with one sample after the other.",
     ),

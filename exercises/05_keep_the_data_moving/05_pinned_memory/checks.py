@@ -56,7 +56,7 @@ checks = [
     ),
     speed(
         0.85,
-        beside="ordinary copies",
+        compared_with="ordinary copies",
         why="Pinning takes the host longer than an ordinary copy: it pays when the memory is used again.",
         advice="Call pin_memory() before the first pass, once for each batch.",
     ),

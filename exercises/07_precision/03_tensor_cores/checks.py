@@ -149,7 +149,7 @@ checks = [
     ),
     speed(
         4,
-        beside="good code",
+        compared_with="good code",
         why="While the host prepares a product, the GPU has nothing to do.",
         advice="torch.stack joins the vectors in one operator. torch.vstack and a loop make a view of each first.",
     ),

@@ -158,7 +158,7 @@ checks = [
     ),
     speed(
         3,
-        beside="good code",
+        compared_with="good code",
         why="Padding is one operator for the table and one for each batch.",
         advice="functional.pad, or one assignment to a slice, copies all rows at once.",
     ),

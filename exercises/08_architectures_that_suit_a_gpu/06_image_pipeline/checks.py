@@ -109,7 +109,7 @@ checks = [
     ),
     speed(
         1.25,
-        beside="a good solution",
+        compared_with="a good solution",
         why="All steps are small, so launches take most of the time: each operator that is not needed counts.",
         advice="One forward and one backward pass for each batch, and no work whose result is not used.",
     ),

@@ -106,7 +106,7 @@ checks = [
     speed(
         0.45,
         real_at_most=0.9,
-        beside="the plain loop",
+        compared_with="the plain loop",
         why="A small model spends most of its time on launches, and a graph removes most of them.",
         advice="Capture once, not in each step, and keep everything but copies and replays out of the loop.",
     ),

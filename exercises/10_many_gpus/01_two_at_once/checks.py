@@ -40,7 +40,7 @@ checks = [
     ),
     speed(
         0.85,
-        beside="one GPU after the other",
+        compared_with="one GPU after the other",
         why="Two GPUs side by side should take little more than half of the time.",
         advice="Let nothing wait between the launches: no .item(), .cpu(), print or synchronize.",
         on=several,

@@ -338,7 +338,7 @@ checks = [
     ),
     speed(
         1 / 9,
-        beside="the script that you began with",
+        compared_with="the script that you began with",
         why="Each fault takes part of the time. Without them, the device does little but the work itself.",
         advice="Look at `gpututor trace` on your file: which lines cost most, and what do they wait for?",
     ).with_points(6),

@@ -48,7 +48,7 @@ checks = [
     ),
     speed(
         0.9,
-        beside="one model after the other",
+        compared_with="one model after the other",
         why="Forty small kernels take forty launches; one larger kernel takes one.",
         advice="Loop over the models only to build the lists for torch.stack. Detach the stacks, not each parameter.",
     ),

@@ -141,7 +141,7 @@ checks = [
     ).with_points(5),
     speed(
         1 / 4,
-        beside="the script that you began with",
+        compared_with="the script that you began with",
         why="Each fault takes part of the time. Without them, a step is little more than its launches.",
         advice="`gpututor trace` on your file: which line costs most now?",
     ).with_points(5),
