@@ -5,7 +5,7 @@
 At a limit of 1.25, identical code must pass, and code with 1.5 × the work must be too slow. `inconclusive` is counted
 separately. Runs once on a quiet machine, and once with three CPU hogs that alternate between work and sleep. With
 `--log`, each finished run becomes a line of a file, and a later call continues from there. All runs use the same
-workers: only the timing is repeated. A timing takes about 10 s on two idle cores and up to 100 s on busy cores, so 60
+workers: only the timing is repeated. A timing takes about 10 s on two idle cores and up to 100 s on busy cores. So 60
 runs of all four kinds take 40 minutes or more. For `quiet`, the machine must be idle.
 """
 

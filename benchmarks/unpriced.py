@@ -1,8 +1,8 @@
 """Cost of detecting work that the modelled clock cannot price, compared with a small operator.
 
-Run it with `python benchmarks/unpriced.py [ROUNDS]`. Each round times additions of two small tensors, as in a graded
-exercise, and then the two clock readings that each addition makes. Times are processor times. The smallest figures
-count, because a busy machine only adds to them. Nothing is asserted.
+Run it with `python benchmarks/unpriced.py [ROUNDS]`. Each round first times additions of two small tensors, as in a
+graded exercise. It then times the two clock readings that each addition makes. Times are processor times. The smallest
+figures count, because a busy machine only adds to them. Nothing is asserted.
 """
 
 from __future__ import annotations

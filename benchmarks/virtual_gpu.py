@@ -1,8 +1,8 @@
 """Cost of the virtual GPU: an operator against `FakeTensorMode`, training against the CPU, compiled code against eager.
 
 Run it with `python benchmarks/virtual_gpu.py [ROUNDS]`. Uses one thread. In every round each contender runs in turn, so
-a slow moment affects all of them. Prints the medians and their ratios. The virtual GPU does all that it does for a
-graded exercise: it checks devices, counts memory, runs its clock, looks for races, and records each event with its
+a slow moment affects all of them. Prints the medians and their ratios. The virtual GPU does the same work as for a
+graded exercise. It checks devices, counts memory, runs its clock, looks for races, and records each event with its
 line. Nothing is asserted.
 """
 

@@ -1,6 +1,7 @@
-"""Atomic writes and backups: after a crash at any moment, a file has its old text or its new text, never half of it.
+"""Atomic writes and backups.
 
-Reading never blocks: opening a pipe or a device instead of a file raises `OSError`.
+After a crash at any moment, a file has its old text or its new text, never half of it. Reading never blocks: opening a
+pipe or a device instead of a file raises `OSError`.
 """
 
 from __future__ import annotations

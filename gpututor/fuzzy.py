@@ -48,9 +48,10 @@ def ranked(
 
 
 def score(query: str, *texts: str, inexact: bool = False) -> float | None:
-    """Rate how well texts fit the words of `query`, in any order and case; None if a word is in none of them.
+    """Rate how well texts fit the words of `query`, in any order and case.
 
-    Higher is better, and earlier texts count more. `inexact`: words may be misspelled or shortened.
+    Return None if a word is in none of the texts. Higher is better, and earlier texts count more. `inexact`: words may
+    be misspelled or shortened.
     """
     lowered = [text.casefold() for text in texts]
     words = query.casefold().split()

@@ -1,8 +1,11 @@
 """Killing processes with all their descendants, and other facts about processes.
 
 A process's id can be reused once the process has ended and its parent has waited for it. Three kinds of processes are
-therefore safe to signal: a child of this process that no other code waits for, a process that was checked again
-(`_signal_child`), and a stopped child of a stopped parent.
+therefore safe to signal:
+
+- a child of this process that no other code waits for;
+- a process that was checked again (`_signal_child`);
+- a stopped child of a stopped parent.
 """
 
 from __future__ import annotations

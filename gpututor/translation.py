@@ -1,8 +1,8 @@
 """Translation of sentences that students read, by gettext catalogs: `languages/LANGUAGE.po`.
 
 Checks write plain English, and reports keep it. A catalog lists their sentences as templates, such as `{n} waits for
-the device in a call`. A sentence is translated if a template fits it: so reports of any age can be translated, and the
-sentences of an author's own checks. All others stay English. Text of learners is only ever the value of a field.
+the device in a call`. A sentence is translated if a template fits it. So reports of any age, and the sentences of an
+author's own checks, can be translated. All others stay English. Text of learners is only ever the value of a field.
 """
 
 from __future__ import annotations

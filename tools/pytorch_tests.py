@@ -7,7 +7,7 @@
 
 `unpack` writes only the `test` folder of the archive. `run` prints a line for each suite of `pytorch_tests.toml`, with
 its failures by the reasons in that file. `--json FILE` writes every result after each slice; with the same file, a
-later run continues. Tests run in slices, each in a process of its own, so a test that hangs or ends its process does
+later run continues. Tests run in slices, each in a process of its own. So a test that hangs or ends its process does
 not affect other slices. A suite that runs out of time reports the number of tests left. `samples` compares each
 operator's first samples with the CPU, forward and backward.
 """

@@ -23,6 +23,11 @@ _PROSE_LINK = re.compile(
 _NAMED = re.compile(r"(?:\bIn \w+'s documentation:|\[glossary\]\(\S*?glossary\.md\)).*?(?=\n\s*\n|\Z)", re.DOTALL)
 """Names of pages for further reading, and words after a link to the glossary, each to the paragraph's end."""
 _TORCH_NAME = r"torch(?:\.\w+)+"
+_CODE_OF_TORCH = re.compile(rf"`(?P<name>{_TORCH_NAME}|nn(?:\.\w+)+)(?:\([^`]*\))?`")
+_WITHOUT_PAGE = re.compile(
+    r"torch\.(?:version\..*|backends\..*precision|channels_last|(?:u?int|b?float|bfloat|complex)\d+(?:\.\w+)?)"
+)
+"""Names of values, which have no documentation of their own."""
 NAME = "name:"
 """Start of a link to the documentation of a name, such as `name:torch.where`."""
 _READING = re.compile(r"^- \[([^\]]+)\]\((\S+)\)$", re.MULTILINE)
@@ -69,7 +74,7 @@ def destination(course: Course, target: str, here: Lesson | Exercise) -> Destina
 
 
 def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
-    """Return the text of `page` with links at "lesson 5" and "exercise 2.3".
+    """Return the text of `page` with links at "lesson 5", "exercise 2.3" and the first use of each PyTorch name.
 
     Links to a lesson's exercises, or facts about a task, are added at the end. Lines keep their numbers.
     """
@@ -77,7 +82,11 @@ def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
     labels = (exercise.label for exercise in course.exercises)
     names = {*(str(lesson.number) for lesson in course.lessons), *labels} - {own}
 
+    seen: set[str] = set()
+
     def link(match: re.Match[str]) -> str:
+        if match["ticks"]:
+            return _with_documentation_link(match[0], seen)
         name = match["lesson"] or match["exercise"]
         return f"[{match[0]}]({name})" if name in names else match[0]
 
@@ -125,6 +134,18 @@ def _with_reading_links(course: Course, text: str) -> str:
         return f"[{match[0]}]({pages.get(title) or NAME + title})"
 
     return quoted.sub(link, text)
+
+
+def _with_documentation_link(code: str, seen: set[str]) -> str:
+    """Link code such as `torch.cat(…)` or `nn.Linear` to the documentation of its name, unless it is in `seen`."""
+    match = _CODE_OF_TORCH.fullmatch(code)
+    if match is None:
+        return code
+    name = match["name"] if match["name"].startswith("torch.") else f"torch.{match['name']}"
+    if name in seen or _WITHOUT_PAGE.fullmatch(name):
+        return code
+    seen.add(name)
+    return f"[{code}]({NAME}{name})"
 
 
 def _spaced(title: str) -> str:

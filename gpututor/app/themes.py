@@ -1,6 +1,6 @@
 """Themes, the terminal's sixteen colors, and NO_COLOR.
 
-Text has a contrast of at least 4.5:1 to its background, in `contrast` 7:1; a test measures it on every screen. The
+Text has a contrast of at least 4.5:1 to its background (7:1 in `contrast`). A test measures it on every screen. The
 themes of Textual get other shades to reach it.
 """
 

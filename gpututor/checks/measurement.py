@@ -52,7 +52,7 @@ UNITS = (1e3, 1e6)
 def taken(call: Call, events: Sequence[Event], times: int = 1) -> Taken:
     """Return the seconds that `events` took, divided by `times`; `UNKNOWN` if their times are not known.
 
-    The least is the time from the first launch, or from the end of the work before it, until the last event is done.
+    The least begins with the first launch, or with the end of the work before it. It ends when the last event is done.
     The most begins when the work and the waits before `events` are over. It ends with the next launch, or with the
     function's return: by then the learner has read the clock. On a fast GPU most of that time is the host's.
     """
@@ -82,7 +82,7 @@ def taken(call: Call, events: Sequence[Event], times: int = 1) -> Taken:
 def enclosed(call: Call, landmarks: Sequence[Event], last: int) -> Taken:
     """Return the seconds of the work around the last `last` of the `landmarks`; `UNKNOWN` if there are fewer.
 
-    Landmarks are kernels that each round of the work has, such as its products; other kernels of the round may come
+    Landmarks are kernels that each round of the work has, such as its products. Other kernels of the round may come
     before and after them. The least is the time from the first of them to the last. The most begins after the earlier
     landmarks and waits, and ends with the next wait.
     """

@@ -34,10 +34,11 @@ def memory(
 ) -> Check:
     """Check the bytes that tensors hold on a device, as its allocator counts them, on the device that holds most.
 
-    `peak` limits the peak of a call above the memory held before it; `left` limits the memory that the last of three
-    calls with equal inputs adds to what remains after the result is dropped. Each is a maximum, (low, high) or a
-    function of (drawn, machine). `peak_ratio` is the largest peak as a multiple of the baseline's peak; `baseline` is a
-    file of the exercise's folder that defines the same function. Raises `CourseError` if there is nothing to check.
+    `peak` limits the peak of a call above the memory held before it. `left` concerns the memory that remains after the
+    result is dropped. It limits what the last of three calls with equal inputs adds to that memory. Each is a maximum,
+    (low, high) or a function of (drawn, machine). `peak_ratio` is the largest peak as a multiple of the baseline's
+    peak. `baseline` is a file of the exercise's folder that defines the same function. Raises `CourseError` if there is
+    nothing to check.
     """
     if peak is None and left is None and peak_ratio is None:
         raise CourseError(f"check {name!r}: nothing to check", "In checks.py, give it peak=, left= or peak_ratio=.")

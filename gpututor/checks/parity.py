@@ -179,9 +179,9 @@ def parity(
 ) -> Check:
     """Check that every tensor of the result agrees with the reference's, called in float64.
 
-    The gates are those of the result's dtype, unless three times the reference's own error in that dtype on the CPU is
-    more. `inside` is a lower precision that may be used inside, such as `torch.float16` (also for TF32). `times` widens
-    the gates.
+    The gates are those of the result's dtype. Three times the reference's own error in that dtype on the CPU replaces
+    them if it is larger. `inside` is a lower precision that may be used inside, such as `torch.float16` (also for
+    TF32). `times` widens the gates.
     """
     check_widening("parity", times, inside)
     tolerance = Tolerance(reference, times, inside)

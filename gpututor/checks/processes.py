@@ -42,9 +42,9 @@ def processes(
 ) -> Check:
     """Check that every rank does the required collectives, agrees with the others, and ends its process group.
 
-    `collectives`: by a part of the operator's name, such as `allreduce`, the number for each rank, or a range whose
-    end may be None. `same`: parts of each rank's result whose tensors must have the same bits in all ranks; "" is the
-    whole. `destroyed`: the process group must be gone when the function returns.
+    `collectives`: the number for each rank, by a part of the operator's name, such as `allreduce`. A range is allowed
+    too, and its end may be None. `same`: parts of each rank's result whose tensors must have the same bits in all
+    ranks; "" is the whole. `destroyed`: the process group must be gone when the function returns.
     """
     wanted = {word: (times, times) if isinstance(times, int) else times for word, times in (collectives or {}).items()}
     for word, (least, most) in wanted.items():

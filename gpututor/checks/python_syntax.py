@@ -1,9 +1,9 @@
 """Syntax trees: the calls, names and attributes that a Python file uses, and which of its code can run.
 
 Nothing is executed. Names are followed through imports and plain assignments (`import torch as t`,
-`wait = t.synchronize`). Calls are followed through the file's own functions: the body of a function that is called in a
-loop is in a loop. Dead code follows a `return` or `if False`, or is in functions that neither the entry nor the module
-reaches.
+`wait = t.synchronize`). Calls are followed through the file's own functions. So the body of a function that is called
+in a loop is in a loop. Dead code follows a `return` or `if False`, or is in functions that neither the entry nor the
+module reaches.
 """
 
 from __future__ import annotations

@@ -59,10 +59,10 @@ def speed(
     """Check that the submission takes at most `at_most` times as long as `baseline`; 1 / S requires S times as fast.
 
     `baseline` is a file of the exercise's folder that defines the same function. `compared_with` is what the check's
-    sentence calls it, such as `the plain loop`. Its old name, `beside`, works in this version.
-    `real_at_most` is the ratio on real devices; without it nothing is timed there. `least_bytes(drawn)` and
-    `least_flops(drawn)` return what every solution must do in one call (without them: move the bytes of the result); a
-    submission that is faster than the device's peak rates allow needs review.
+    sentence calls it, such as `the plain loop`. Its old name, `beside`, works in this version. `real_at_most` is the
+    ratio on real devices; without it nothing is timed there. `least_bytes(drawn)` and `least_flops(drawn)` return what
+    every solution must do in one call. Without them, a solution must move the bytes of the result. A submission that is
+    faster than the device's peak rates allow needs review.
     """
     if beside:
         warnings.warn("speed(): `beside` is called `compared_with` now", DeprecationWarning, stacklevel=2)

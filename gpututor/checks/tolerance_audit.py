@@ -2,8 +2,8 @@
 
 Each part of the reference's result is replaced with zeros, ones, its mean, and an unchanged input of the same shape. It
 is also replaced with the transposed result, and with the result of inputs in the next lower precision. The error of
-each must be ten times what the check allows (twice for the next lower precision at float16), unless it equals the
-reference.
+each must be ten times what the check allows, unless it equals the reference. For the next lower precision at float16,
+twice is enough.
 """
 
 from __future__ import annotations

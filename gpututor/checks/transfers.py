@@ -131,8 +131,8 @@ def syncs(
 ) -> Check:
     """Check the number of times that the host waits for a device in each call.
 
-    `loop_of`: count only the waits of each process between its first and its last launch of a kernel whose name matches
-    this pattern, such as `aten::*mm`. If no kernel matches, all waits count.
+    `loop_of`: a pattern for the names of kernels, such as `aten::*mm`. The check counts only the waits of each process
+    between its first and its last launch of a matching kernel. If no kernel matches, all waits count.
     """
 
     def find(run: Run, call: Call) -> Finding | None:

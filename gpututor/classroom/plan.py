@@ -108,8 +108,8 @@ def plan_grading(
 ) -> GradingPlan:
     """Resolve the options, write them and the class to the folder, and list the missing gradings.
 
-    Starts no process if nothing is missing. Raises the errors of `resolve_options`, and `UsageError` for a course
-    without checks and a class without any file for an exercise; then nothing is written.
+    Starts no process if nothing is missing. Raises the errors of `resolve_options`. Also raises `UsageError` for a
+    course without checks, and for a class without any file for an exercise. Then nothing is written.
     """
     course.check_has_checks()
     _check_not_empty(class_, course)

@@ -63,9 +63,9 @@ def course_of_student(course: Course, student: str) -> Course:
 
 
 def write_student_courses(course: Course, roster: Roster, out: Path, *, notebooks: bool = False) -> list[Path]:
-    """Write a zip of the course for each student of the roster, and a table of all values, to a new folder `out`.
+    """Write a zip of the course for each student of the roster to a new folder `out`.
 
-    Return the paths. Raises `UsageError` and `CourseError`.
+    Also write a table of all values there. Return the paths. Raises `UsageError` and `CourseError`.
     """
     if out.suffix.lower() == ".zip" or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
         advice = "Name a new folder with --out: it gets a zip for each student."

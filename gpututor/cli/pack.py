@@ -1,6 +1,6 @@
 """Make a zip of your solution files, to submit.
 
-LESSON and EXERCISE are numbers such as 2 or 2.1, or names; without any, the zip gets every file that you have changed.
+LESSON and EXERCISE are numbers such as 2 or 2.1, or names. Without any, the zip gets every file that you have changed.
 Unchanged files are left out, and the output lists them. The zip has only these files, with their paths in your folder,
 and a list of their exercises.
 

@@ -1,6 +1,7 @@
 """Check exercises and lessons before you publish them, and say how to fix them.
 
-PATH is the folder of an exercise, a lesson or a course, a number (5 or 5.1) or a name; without one, all of the course.
+PATH is the folder of an exercise, a lesson or a course, a number (5 or 5.1) or a name. Without PATH, verify checks the
+whole course.
 
 For each lesson, verify checks its form, and runs its examples. For each exercise, it checks that
   - its files and texts have the right form;
@@ -11,7 +12,7 @@ For each lesson, verify checks its form, and runs its examples. For each exercis
   - tolerances reject nonsense, and baselines are right;
   - a check notices each change of the solution, such as a dropped move, an added wait or a swapped device.
 
---models grades the solution, the right variants and the wrong solutions on other GPUs, too: the right ones must pass
+--models also grades the solution, the right variants and the wrong solutions on other GPUs. The right ones must pass
 there, and the wrong ones must fail.
 
 --json prints one object:

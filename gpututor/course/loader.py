@@ -1,7 +1,7 @@
 """Courses: finding, parsing and validating the folders and packages that contain lessons and exercises.
 
-A mistake is a `CourseError` with the file, the key as in the file (`scenario[1].gpus`, counted from 0), the expected
-value, and the nearest valid key or word.
+A mistake is a `CourseError` with the file, the key, the expected value, and the nearest valid key or word. The key is
+as in the file (`scenario[1].gpus`, counted from 0).
 
 Starters and solutions are not read, only their presence is checked: a whole course loads in a few milliseconds.
 

@@ -2,7 +2,7 @@
 
 Nothing is executed. The program has the cells with the tag `gpututor`. Without such a cell it has the statements that
 define the exercise's function and the names that the function uses. Each cell begins with a comment, `# code cell 3`,
-and keeps its lines: line 2 of the cell is the second line below the comment.
+and keeps its lines. So line 2 of the cell is the second line below the comment.
 """
 
 from __future__ import annotations

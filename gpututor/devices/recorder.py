@@ -7,23 +7,23 @@ Conventions, the same for the virtual GPU and for real devices (`gpututor.device
   `cpu`.
 - A **transfer** is a copy between two devices, with the bytes that cross. `torch.tensor([1.0], device="cuda")` is a
   transfer, as the values come from the host; `torch.zeros(3, device="cuda")` is not. If a move also changes the dtype,
-  CUDA converts on the CPU when the copy blocks, and on the GPU when it is `non_blocking`: the bytes are counted
-  accordingly. Empty transfers are not recorded.
-- A **collective** (`c10d::allreduce_`, also `c10d::send`) is work that a device shares with devices of other processes,
-  with the bytes that it sends; recorded when it starts. Each process has a trace of its own.
-- The host **synchronizes** once with each blocking device-to-host copy (`.cpu()`, `.tolist()`, `.item()`, `print`),
-  with operators whose result depends on values (`nonzero`, masks, `unique`, `torch.equal`), and in
-  `torch.cuda.synchronize()`. `.item()`, `bool()`, `int()`, `float()` are one transfer of the element's bytes and one
+  CUDA converts a blocking copy on the CPU, a `non_blocking` copy on the GPU. The bytes are counted accordingly. Empty
+  transfers are not recorded.
+- A **collective** (`c10d::allreduce_`, also `c10d::send`) is work that a device shares with devices of other processes.
+  It is recorded when it starts, with the bytes that the device sends. Each process has a trace of its own.
+- The host **synchronizes** once with each blocking device-to-host copy (`.cpu()`, `.tolist()`, `.item()`, `print`). It
+  also synchronizes once with operators whose result depends on values (`nonzero`, masks, `unique`, `torch.equal`), and
+  in `torch.cuda.synchronize()`. `.item()`, `bool()`, `int()`, `float()` are one transfer of the element's bytes and one
   sync. `print` is one transfer of the tensor's bytes and one sync. Operators that wait for a count are one sync and no
-  transfer. A host-to-device copy of pageable memory blocks too, but only for its own length, and is not counted as a
+  transfer. A host-to-device copy of pageable memory blocks too, but only for its own length. It is not counted as a
   wait.
-- **Memory** is an event for each tensor's memory that is allocated, freed or refused, with the bytes that are allocated
-  on the device after it.
-- A **hazard** is two streams that use the same memory without an order between them, if at least one writes:
-  `read after write`, `write after read`, `write after write`, as the host launched them. `freed in use`, if memory was
-  freed while another stream still used it, without `record_stream`, and its own stream does not wait before it is used
-  again. `graphs share a pool`, if two graphs with memory in common are replayed at the same time. It has the time of
-  the later access, or of the free, and points at the earlier access.
+- **Memory** is an event for each tensor's memory that is allocated, freed or refused. It has the bytes that are
+  allocated on the device after it.
+- A **hazard** is two streams that use the same memory without an order between them, if at least one writes. Its name
+  is `read after write`, `write after read` or `write after write`, as the host launched them. `freed in use` is memory
+  that was freed while another stream still used it, without `record_stream`. Its own stream does not wait before the
+  memory is used again. `graphs share a pool` is two graphs with memory in common that are replayed at the same time. A
+  hazard has the time of the later access, or of the free, and points at the earlier access.
 - A **range** is a part of the host's time that the program named (NVTX), from its push to its pop.
 
 Times are whole nanoseconds since the machine was switched on, or since the recording began; -1 if unknown. The host's

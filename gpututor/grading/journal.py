@@ -105,7 +105,7 @@ class Entry:
 def write_entry(journal: Path, key: GradingKey, report: Report) -> None:
     """Write a report to the folder `journal` so that it survives a power cut.
 
-    Raises `OSError` if it cannot be written; then there is no file, or a whole file that may not survive a power cut.
+    Raises `OSError` if it cannot be written. Then there is no file, or a whole file that may not survive a power cut.
     """
     content = {"key": asdict(key), "report": report.to_json(), "version": VERSION}
     path = key.file_in(journal)

@@ -1,8 +1,8 @@
 """The judge's keeper: `python -I -m gpututor.grading.keeper --isolation NAME --workers NAME [--once]`.
 
-It starts the judge with its own stdin and stdout, and ends when the judge ends, when stdin is closed at the other end,
-or on SIGTERM. However the judge ends, a `kill -9` included, the keeper adopts the judge's descendants and kills them.
-If the keeper dies, the judge ends everything that it started.
+The keeper starts the judge with its own stdin and stdout. It ends when the judge ends, when stdin is closed at the
+other end, or on SIGTERM. However the judge ends, a `kill -9` included, the keeper adopts the judge's descendants and
+kills them. If the keeper dies, the judge ends everything that it started.
 """
 
 from __future__ import annotations

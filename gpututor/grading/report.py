@@ -130,8 +130,8 @@ class Report:
 
     Points: a check counts once, and earns only if it passed in every scenario where it applies. A check that could not
     run did not pass. `points` are a mark only if `final` is true. They are not final if the submission was not judged
-    (rejected, not gradable here, internal error), if a check was inconclusive or needs review, or if there is a
-    suspicion. Then another grading, or a person's review, may change the points either way.
+    (rejected, not gradable here, internal error). They are not final either if a check was inconclusive or needs
+    review, or if there is a suspicion. Then another grading, or a person's review, may change the points either way.
 
     Raises `ValueError` for a pass with a check that did not pass, or with a suspicion.
     """

@@ -23,7 +23,7 @@ LONGEST = 4000
 UNPRICED_NS = 100_000_000
 """Processor time without a modelled price that a call may take before its modelled time is not judged.
 
-Honest calls take up to 20 ms, and up to 62 ms on a machine whose load is five times its cores; attacks took 375 ms.
+Honest calls take up to 20 ms, and up to 62 ms on a machine whose load is five times its cores. Attacks took 375 ms.
 """
 UNPRICED_FOR_EACH_NS = 20_000
 """Further processor time for each event of the call: benchmarks/unpriced.py shows what honest programs need."""

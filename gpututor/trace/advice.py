@@ -1,7 +1,7 @@
 """Advice on the changes that save the most time, based on a trace.
 
-A gain is an upper bound from the trace alone: time in which the device was idle and the host only waited, or the other
-way round. The real gain is smaller if the new code takes time too.
+A gain is an upper bound from the trace alone. It is time in which the device was idle and the host only waited, or the
+other way round. The real gain is smaller if the new code takes time too.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def waits_in_loops(rows: TraceArrays, device: str, rates: Rates | None) -> Itera
     """Find lines at which the host waits again and again.
 
     Without the waits, host and device would work at the same time. The gain is the time of the waits and of the host's
-    work before them, but at most the device's idle time between the first and the last wait.
+    work before them. Its limit is the device's idle time between the first and the last wait.
     """
     waits = rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed
     busy = merged(rows.intervals(rows.work(device)))

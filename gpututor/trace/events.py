@@ -136,7 +136,7 @@ def compute_dtype(inputs: Iterable[str], outputs: Iterable[str]) -> str:
     """Return the wider of the first floating dtypes among an operator's inputs and outputs; "" without any.
 
     Dtypes are like `float32`. An operator that reads half precision and returns float32, as a softmax can, computes in
-    float32; so does an operator that reads float32 and rounds at the end.
+    float32. So does an operator that reads float32 and rounds at the end.
     """
     first = [next((NUMBERS[name] for name in names if name in NUMBERS), 0) for names in (inputs, outputs)]
     return DTYPES[max(first)]

@@ -1,7 +1,7 @@
 """Traces for Chrome and Perfetto, of several processes in one file.
 
-The format is the Trace Event Format (https://perfetto.dev/docs/getting-started/other-formats): a process for the host
-and for each device, a lane for each stream and each copy engine, times in microseconds.
+The format is the Trace Event Format (https://perfetto.dev/docs/getting-started/other-formats). It has a process for the
+host and for each device, and a lane for each stream and each copy engine. Times are in microseconds.
 
 The clocks of ranks agree, because collectives synchronize them (see the virtual GPU's collectives).
 """

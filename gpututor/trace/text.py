@@ -295,7 +295,10 @@ def describe_event(layout: TimelineLayout, lane: Lane, number: int, times: str =
 
 
 def cause_of(layout: TimelineLayout, lane: Lane, number: int) -> Cause | None:
-    """Return the event that a piece of device work, or a wait of the host, waited for: the last to end before it."""
+    """Return the event that a piece of device work, or a wait of the host, waited for.
+
+    This is the last event to end before it.
+    """
     rows, row = layout.rows(lane), int(lane.row[number])
     if lane.span[number] == Span.WAIT:
         since, until = int(rows.start[row]), int(rows.end[row])

@@ -46,7 +46,7 @@ def main() -> int:
 def warm_up() -> None:
     """Import what a run needs, read its tables, and describe usual operators by calling them.
 
-    It starts no thread if OpenMP has a single thread, as in a worker's environment: forks of a process with threads
+    It starts no thread if OpenMP has a single thread, as in a worker's environment. Forks of a process with threads
     could wait forever.
     """
     for name in WARMED:

@@ -11,8 +11,8 @@ would hang. Each child serves one submission. The judge sends JSON over the cont
 A child is not reaped before its `end`, so its process id stays reserved. When the judge ends, everything here ends.
 
 A forked child cannot enter bubblewrap, which executes a program. So it unshares users, mounts, process ids, IPC and the
-network once more. It sees the server's file system read-only, its own scratch folder and /dev/shm, a few plain files in
-/proc, its own processes, and a loopback device. It has no capabilities and can get none.
+network once more. It sees the server's file system read-only, its own scratch folder and /dev/shm. It also sees a few
+plain files in /proc, its own processes, and a loopback device. It has no capabilities and can get none.
 
 A fork copies the page tables of all written memory, and an exit frees them. With torch imported that is 200 MiB, and
 most of the time of a child that checks a small function. Huge pages make these tables small.

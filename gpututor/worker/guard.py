@@ -65,8 +65,8 @@ class CallGuard:
     def suspend(self, tracer: object = None) -> None:
         """Stop the submission as soon as its code has returned. `tracer` is the worker's own trace function.
 
-        The garbage collector is off: finalizers and callbacks would run at any point, and unrecorded frees of memory
-        would look like hidden work.
+        The garbage collector is off. Otherwise finalizers and callbacks would run at any point, and unrecorded frees of
+        memory would look like hidden work.
         """
         if getprofile() is not None:
             setprofile(None)

@@ -43,8 +43,8 @@ _CODE, _DEFAULTS = operator.attrgetter("__code__"), operator.attrgetter("__defau
 class Snapshot:
     """Snapshot of names and functions; `changed()` names what differs now.
 
-    A check runs after every call and takes half a millisecond: all values of a module or class are read and compared at
-    once, and looked at one by one only if they differ.
+    A check runs after every call and takes half a millisecond. It reads and compares all values of a module or class at
+    once. It looks at them one by one only if they differ.
     """
 
     def __init__(self, known: _FunctionStates | None = None) -> None:

@@ -1,6 +1,6 @@
 """Ranks: a submission that runs in several processes at once, each on its own machine.
 
-They are forked from a worker that has imported torch but computed nothing, so it has no threads, which a fork would
+They are forked from a worker that has imported torch but computed nothing. So it has no threads, which a fork would
 lose. The worker never enters the machine: it passes each request on, and returns the answers in the order of ranks.
 """
 

@@ -185,6 +185,11 @@ def test_links_are_made_of_what_texts_name_and_lead_to_pages(env: AppEnv) -> Non
         "Not lesson 9, exercise 7.7 or `lesson 2`.\n\n"
         "    lesson 2\n\n```\nlesson 2\n```\n\n[lesson 2](x) is one already, lesson 2.1 is none.\n"
     )
+    named = "`torch.mm(a,\nb)`, then `torch.mm`, `nn.Linear`, `torch.float16`, `[torch.mm]`\n\n    `torch.cat`\n"
+    assert with_links(course, named, task).startswith(
+        "[`torch.mm(a,\nb)`](name:torch.mm), then `torch.mm`, [`nn.Linear`](name:torch.nn.Linear), `torch.float16`, "
+        "`[torch.mm]`\n\n    `torch.cat`\n"
+    )
     made = with_links(course, text, course.lessons[0])
     shown = made.split("\n## Exercises")[0]
     assert (
@@ -359,7 +364,7 @@ def test_the_courses_words_lessons_and_tasks_are_linked_in_order() -> None:
         assert named.strip(" :.") == ", ".join(by_lesson[lesson.number])
     for lesson in course.lessons:
         text, made = (
-            re.sub(r"\[([^\[\]]+)\]\([^()\s]+\)", r"\1", each).split("\n")
+            re.sub(r"\[(`[^`]+`|[^\[\]]+)\]\([^()\s]+\)", r"\1", each).split("\n")
             for each in (lesson.text.rstrip(), with_links(course, lesson.text, lesson))
         )
         assert made[: len(text)] == text
@@ -401,14 +406,14 @@ async def test_pages_for_further_reading_and_names_of_pytorch_are_links(
 ) -> None:
     opened: list[str] = []
     (env.course.folder / "reading.md").write_text("# Reading\n\n- [CUDA semantics](https://example.org/cuda)\n")
-    text = '# Lesson 1\n\n`torch.zeros` is no link.\n\nIn PyTorch\'s documentation: "CUDA\nsemantics", `torch.ones`.\n'
+    text = '# Lesson 1\n\n`torch.zeros` is a link.\n\nIn PyTorch\'s documentation: "CUDA\nsemantics", `torch.ones`.\n'
     (env.course.lessons[0].folder / "lesson.md").write_text(text)
     env.course = load_course(env.course.folder)
     async with env.start() as pilot:
         monkeypatch.setattr(pilot.app, "open_url", opened.append)
         await read(pilot, 2)
-        assert targets(pilot)[:2] == ["https://example.org/cuda", "name:torch.ones"]
-        await pilot.press("right", "enter")
+        assert targets(pilot)[:3] == ["name:torch.zeros", "https://example.org/cuda", "name:torch.ones"]
+        await pilot.press("right", "right", "enter")
         await until(pilot, lambda: opened == ["https://example.org/cuda"], "for the browser")
 
 

@@ -1,8 +1,8 @@
 """Documentation runs: Python blocks, files, and commands with what they print.
 
 A block of Python that begins with `# file: NAME` is written to that file. A `console` block's lines that begin with
-`$ ` are run beside the files above it; its other lines must be in the output, where `…` stands for anything. Where a
-line is nothing but `…`, it stands for the lines that were left out: the others follow each other as they were printed.
+`$ ` are run next to the files above it. Its other lines must be in the output, where `…` stands for anything. A line
+with nothing but `…` replaces the lines that were left out. The other lines follow each other as they were printed.
 """
 
 from __future__ import annotations

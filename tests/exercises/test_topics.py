@@ -78,7 +78,7 @@ SYSTEMS = {
     "an image pipeline (like CIFAR's): augmentation, AMP": ("3.6", r"[Aa]ugment[\s\S]*autocast"),
     "hardware choice": ("12.5", r"price"),
 }
-"""Beginning or part of a topic, the exercises of its row, and a pattern that the task or the solution of each has."""
+"""Beginning or part of a topic, the exercises of its row, and a pattern in the task or solution of each."""
 
 
 @pytest.mark.parametrize("topic", SYSTEMS)

@@ -1,7 +1,7 @@
 """Small programs with known behavior on CUDA, and the source of that knowledge.
 
-`@gives` and `@raises` put a function into the list of its file. The function runs on a machine with two GPUs; what it
-returns is compared after `seen` has put tensors into plain words, so that it can be compared between two devices too.
+`@gives` and `@raises` put a function into the list of its file. The function runs on a machine with two GPUs. The
+result is compared after `seen` has put tensors into plain words. So it can be compared between two devices too.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
 """The files of the suite, and what the first lines of each say about it.
 
-`# attacks:` an exercise of the course, or of the tiny one in `course/` · `# tries:` what it does · `# ends:` the
-outcomes that are right, commas between · `# isolation:` `both` or `bubblewrap` · `# device:` `virtual` unless given ·
-`# file name:` what the learner called it · `# policy:` `class` if only the static reading notices it, so that it is
-graded as in a class; all others are graded as a learner's own file, so that the reading hides no other failure ·
-`# open:` why it does not end so yet: a hole that is known, which the tests expect, and which fails them once it is
-closed.
+- `# attacks:` an exercise of the course, or of the tiny course in `course/`;
+- `# tries:` what the file does;
+- `# ends:` the right outcomes, with commas between them;
+- `# isolation:` `both` or `bubblewrap`;
+- `# device:` `virtual` unless given;
+- `# file name:` what the learner called the file;
+- `# policy:` `class` if only the static reading notices the file. It is then graded as in a class. All others are
+  graded as a learner's own file, so that the reading hides no other failure;
+- `# open:` why the file does not end so yet. This is a known hole: the tests expect it, and fail once it is closed.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ ALWAYS = {
     "text": ("terminal_escapes", "exception_that_bites", "shadows_torch"),
     "honest": ("thread_pool", "child_process", "default_device_kept"),
 }
-"""Not left to the long tests: some of each kind, the first of them in every isolation and the others in the last."""
+"""Files of each kind that are not left to the long tests. The first runs in every isolation, the others in the last."""
 
 
 @pytest.fixture(scope="session")

@@ -55,8 +55,11 @@ def _gradients(outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> list[
 
 
 def _roundings(expected: torch.Tensor, dtype: torch.dtype) -> dict[str, float]:
-    """A few: on a device C++ takes other steps than on the CPU (mish, prod, cross entropy), and a sum of many terms,
-    such as a Fourier transform, is as exact as its largest."""
+    """Return tolerances of a few roundings.
+
+    On a device C++ takes other steps than on the CPU (mish, prod, cross entropy). A sum of many terms, such as a
+    Fourier transform, is as exact as its largest term.
+    """
     step = torch.finfo(dtype).eps
     wide = expected.detach().to_dense().to(_WIDER[expected.dtype]).abs()
     largest = wide[wide.isfinite()].amax().item() if wide.isfinite().any() else 0.0

@@ -294,7 +294,10 @@ def _first_word(line: str) -> str:
 
 
 def _is_open(line: str) -> bool:
-    """Return True if a bracket or a string is open at the end of the line: its last colon is not a clause's."""
+    """Return True if a bracket or a string is open at the end of the line.
+
+    If so, the last colon of the line does not belong to a clause.
+    """
     brackets = sum(line.count(opening) - line.count(closing) for opening, closing in ("()", "[]", "{}"))
     return brackets != 0 or line.count('"') % 2 == 1 or line.count("'") % 2 == 1
 

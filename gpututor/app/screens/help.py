@@ -261,7 +261,7 @@ def _keys(command: Command) -> str:
 
 
 def help_line(keys: str, help_: str, width: int) -> Content:
-    """Return the keys in their column and the words next to them; keys that are too long get a line of their own."""
+    """Return the keys in their column and the words next to them. Keys that are too long get a line of their own."""
     first, *rest = textwrap.wrap(help_, max(16, width - _KEYS_WIDTH - 3)) or [""]
     indent = " " * (_KEYS_WIDTH + 3)
     if len(keys) > _KEYS_WIDTH:

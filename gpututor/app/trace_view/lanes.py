@@ -1,6 +1,6 @@
 """Lanes of the trace view as cells, and the window of time that they show.
 
-The height of a bar is the busy share of its cell's time; the ends of long bars are drawn to an eighth of a cell.
+The height of a bar is the busy share of its cell's time. The ends of long bars are drawn to an eighth of a cell.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from gpututor.text import escape_control_chars
 
 _PALE = "$foreground-muted"
 _TITLE_WIDTH = 26
-"""Columns for the title next to tabs that shrink; a few titles of the course are longer, and are cut at 80 columns."""
+"""Columns for the title next to tabs that shrink. A few titles of the course are longer, and are cut at 80 columns."""
 COMMAND, EDIT = "COMMAND", "EDIT"
 """Modes: letters are commands, or text."""
 
@@ -89,7 +89,7 @@ class TabBar(Widget):
 
 
 class StatusBar(Widget):
-    """The mode and the last event on the left; the state of the file and, if it fits, the device on the right."""
+    """Mode and last event on the left; state of the file and, if it fits, the device on the right."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -79,8 +79,8 @@ def leaderboards(gradebook: Gradebook) -> list[Leaderboard]:
 def times_of(mark: Mark, rules: Rules) -> dict[Timed, float]:
     """Return the student's best ratio among the passing attempts that may count, by the kind of time.
 
-    It is empty if the rules switch leaderboards off, if students see no check of speed, or after a mark by hand below
-    full points.
+    The result is empty if the rules switch leaderboards off, or if students see no check of speed. It is also empty
+    after a mark by hand below full points.
     """
     best: dict[Timed, float] = {}
     if not rules.has_leaderboard(mark.exercise) or (mark.by_hand is not None and mark.points < mark.of):

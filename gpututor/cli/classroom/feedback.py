@@ -1,8 +1,8 @@
 """A report for each student, in OUT/feedback: Markdown, or an HTML page as well.
 
 OUT is the folder that `classroom grade` made. A report has the student's total and, for each exercise, the attempt that
-counts: its checks with expected and actual values, lines, reasons and advice. It also has late penalties, and as many
-hints as the rules allow (`hints` in OUT/classroom.toml).
+counts. Each attempt has its checks with expected and actual values, lines, reasons and advice. The report also has late
+penalties, and as many hints as the rules allow (`hints` in OUT/classroom.toml).
 
 --language de writes the sentences of the checks and of the report in German. Texts of the course and sentences
 without a translation stay as they are.

@@ -5,7 +5,7 @@ that cannot be matched are listed, never dropped.
 
 The folder of --out gets everything: the submissions, a journal with one file for each grading, and reports. Each
 finished grading is saved at once. After Ctrl-C, a crash, a full disk or a power cut, run the command again with
---resume: it grades only what is missing.
+--resume. It then grades only what is missing.
 
 --json prints one object at the end:
   schema_version  1

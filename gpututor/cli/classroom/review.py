@@ -4,9 +4,9 @@ OUT is the folder that `classroom grade` made. The list has: odd figures or code
 or far below the class's; inconclusive timings; failed gradings; identical or similar texts of different students;
 rejected files; and files without an owner or an exercise.
 
-Texts are compared in two ways: by fingerprints of their code, which ignore names, literals, comments and blank space,
-and by their own names and comments. Code of the course and code that many students share do not count. If little else
-is left, only names and comments are compared. docs/classroom/README.md explains the percentages.
+Texts are compared in two ways: by fingerprints of their code, and by their own names and comments. Fingerprints ignore
+names, literals, comments and blank space. Code of the course and code that many students share do not count. If little
+else is left, only names and comments are compared. docs/classroom/README.md explains the percentages.
 
 --json prints one object:
   schema_version  1

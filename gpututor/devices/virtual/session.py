@@ -71,7 +71,7 @@ def virtual_gpu(
 
     The process sees the GPUs that `CUDA_VISIBLE_DEVICES` names on entering, unless `obey_environment` is False.
     `memory_bytes` replaces the model's own memory. `backends` are those of cuda, mps and xpu that report themselves
-    available: without `cuda` there are no GPUs, and nothing computes on mps or xpu. With `virtual_time`, the functions
+    available. Without `cuda` there are no GPUs, and nothing computes on mps or xpu. With `virtual_time`, the functions
     of `time` read the machine's clock in learner code, and `time.sleep` moves it. Without `values` the tensors have
     shapes only: nothing is computed, and an operation that needs a value raises `NoValues`. Raises `ValueError` for an
     impossible count or backend, `TutorError` for an unknown model, `RuntimeError` if a virtual GPU is on already. Only

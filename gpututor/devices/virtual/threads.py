@@ -5,7 +5,7 @@ that time at the earliest. Waits inside libraries change no clock: they often wa
 order. Nor do locks, because the operating system decides which of two threads comes first. Other waits take real time,
 and the trace names the first.
 
-A thread begins at the time of the thread that started it; a thread that joins it continues no earlier than its end.
+A thread begins at the time of the thread that started it. A thread that joins it continues no earlier than its end.
 
 The operating system decides which thread of a pool runs a job, and when. So the clock models a pool as slots, one for
 each worker: a job takes the slot that is free first.
@@ -167,7 +167,7 @@ def start_cuda() -> None:
     """Stand in for `torch.cuda._lazy_init`, which C++ calls if no function mode has seen the device's name.
 
     Raises `RuntimeError` in a thread without the modes: C++ would look for a real GPU. C++ stops calling it once it has
-    succeeded in a process; from then on, torch raises its own error about a missing kernel.
+    succeeded in a process. From then on, torch raises its own error about a missing kernel.
     """
     lazy_init()
     if not thread_has_modes():

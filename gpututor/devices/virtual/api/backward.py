@@ -1,8 +1,8 @@
 """Streams of a backward pass: each node runs on the stream of its forward operator, as in CUDA's autograd engine.
 
 The engine makes a node's stream current before its hooks and its kernels. A node's stream waits for the streams of the
-nodes whose gradients it gets. At the end the caller's stream waits for the streams of all leaves ("Stream semantics of
-backward passes" in PyTorch's CUDA notes; torch/csrc/autograd/engine.cpp, Note [Streaming backwards]).
+nodes whose gradients it gets. At the end the caller's stream waits for the streams of all leaves. Sources: "Stream
+semantics of backward passes" in PyTorch's CUDA notes, and torch/csrc/autograd/engine.cpp, Note [Streaming backwards].
 
 C++ runs the nodes; Python can only ask which node is running. So `Backward` analyzes the graph before the pass begins,
 and switches streams at a node's first call that needs the current stream. A node without such a call is skipped, and

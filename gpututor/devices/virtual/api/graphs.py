@@ -1,7 +1,7 @@
 """`torch.cuda.CUDAGraph`, which torch's own `graph` and `make_graphed_callables` use.
 
 On CUDA nothing runs during a capture, and its results are undefined until the first replay. Here operators are
-computed, because Python needs their shapes. At the end of the capture, its results become NaN, and earlier tensors and
+computed, because Python needs their shapes. At the end of the capture, its results become NaN. Earlier tensors and
 generators get back the values that they had before.
 """
 

@@ -12,7 +12,7 @@ from gpututor.devices.virtual.api.devices import gpu_of
 from gpututor.devices.virtual.machine import active_machine
 
 _IDLE_SHARE = 1 / 8
-"""Power of an idle board as a share of its limit: nvidia-smi shows 9 of 70 W for a T4, 50 of 400 W for an A100."""
+"""Power of an idle board as a share of its limit. In nvidia-smi a T4 has 9 of 70 W, an A100 50 of 400 W."""
 _INLET_C = 27
 """Temperature of the air: the upper end of the recommended range (ASHRAE TC 9.9, Thermal Guidelines, 2011)."""
 _TARGET_C = 83

@@ -20,8 +20,8 @@ from gpututor.devices.virtual.clock.timeline import LINK, BusyMeter, EventMarker
 def predict_finish(timelines: Sequence[Timeline], timeline: Timeline, mark: EventMarker) -> int:
     """Return the time when `mark`, in a stream of `timeline`, is reached if nothing more is launched.
 
-    Other processes need this time. The streams of all GPUs, `timelines`, are played and then restored, because playing
-    them for good would fix the times of work that overlaps with later launches.
+    Other processes need this time. The streams of all GPUs, `timelines`, are played and then restored. Playing them for
+    good would fix the times of work that overlaps with later launches.
     """
     if mark.time >= 0:
         return mark.time

@@ -1,7 +1,8 @@
 """Lets Dynamo, AOTAutograd and Inductor see virtual tensors as tensors on `cuda`.
 
-Dynamo turns its inputs into fake tensors. In a build without CUDA, a fake tensor on `cuda` works except in C++ code
-that needs CUDA's device guard: autograd and indexing. So C++ sees `meta:0` instead of `cuda:0`, as for virtual tensors.
+Dynamo turns its inputs into fake tensors. In a build without CUDA, a fake tensor on `cuda` works almost everywhere. It
+fails only in C++ code that needs CUDA's device guard: autograd and indexing. So C++ sees `meta:0` instead of `cuda:0`,
+as for virtual tensors.
 """
 
 from __future__ import annotations

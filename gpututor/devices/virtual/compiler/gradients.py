@@ -1,8 +1,8 @@
 """Gradients of compiled code: one node of autograd for each graph, as with AOTAutograd.
 
 The node hides the operators that compute the graph's values from autograd. But autograd must know which tensors share
-memory. So outside the node, a result that is a view of an argument or of another result is created again as a view, and
-writes to arguments are repeated.
+memory. So outside the node, results that are views of arguments or of other results are created again as views. Writes
+to arguments are repeated there.
 """
 
 from __future__ import annotations

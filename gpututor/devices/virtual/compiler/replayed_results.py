@@ -1,7 +1,7 @@
 """Memory of the results of compiled code that is replayed as CUDA graphs (torch/_inductor/cudagraph_trees.py).
 
 All graphs share a pool. The graphs of one call of a compiled function use it one after another. A new call uses it from
-the start, and so overwrites the results of earlier calls, unless a backward pass is still due.
+the start, unless a backward pass is still due. So the call overwrites the results of earlier calls.
 """
 
 from __future__ import annotations

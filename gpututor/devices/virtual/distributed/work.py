@@ -1,7 +1,7 @@
 """Work handles and futures of collectives.
 
-They behave as CUDA futures: a wait makes the current stream wait, and a chained function runs afterwards on a stream
-of its own (aten/src/ATen/core/ivalue_inl.h). A backward pass waits at its end for the works that it created, as DDP
+They behave as CUDA futures (aten/src/ATen/core/ivalue_inl.h). A wait makes the current stream wait, and a chained
+function runs afterwards on a stream of its own. A backward pass waits at its end for the works that it created, as DDP
 does.
 """
 

@@ -1,9 +1,9 @@
 """Memory that graphs share: a pool gives memory that one capture freed to the next capture.
 
 A replay writes to the same addresses as its capture, so graphs that share a pool may overwrite each other's memory.
-Their results are right only if they are replayed in the order of their captures, one after another (PyTorch's notes,
-"Sharing memory across captures"). Here each captured tensor has its own storage on the CPU. So after a replay, the
-written bytes are copied to the tensors of other graphs at the same addresses. Concurrent replays are a hazard.
+Their results are right only if they are replayed in the order of their captures, one after another. Source: "Sharing
+memory across captures" in PyTorch's notes. Here each captured tensor has its own storage on the CPU. So after a replay,
+the written bytes are copied to the tensors of other graphs at the same addresses. Concurrent replays are a hazard.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ def kernel(
 ) -> None:
     """Launch an operator's kernels on the current stream of `gpu`.
 
-    `tensors` are its virtual inputs, `size_bytes` the bytes of inputs and outputs, `out` its result on the CPU, `call`
-    its (arguments, keywords) on the CPU.
+    `tensors` are its virtual inputs, and `size_bytes` the bytes of inputs and outputs. `out` is its result and `call`
+    its (arguments, keywords), both on the CPU.
     """
     region = machine.per_thread.region
     if region is not None:

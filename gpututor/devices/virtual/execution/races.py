@@ -5,8 +5,8 @@ are right, and the trace records the race. Only the program's waits and events c
 (`gpututor.devices.virtual.clock.machine_clock.HappensBefore`), not the modelled times. Hazards:
 
 - `read after write`, `write after read`, `write after write`: between two streams;
-- `freed in use`: without `record_stream`, memory returns to the stream that allocated it while another stream uses it,
-  and is used again before the first stream waits for the other;
+- `freed in use`: without `record_stream`, memory returns to the stream that allocated it while another stream uses it.
+  The memory is used again before the first stream waits for the other;
 - `graphs share a pool`: two graphs that have memory in common are replayed at the same time (`graph_memory`);
 - `host read during copy`, `host write during copy`: the host uses page-locked memory during an asynchronous copy.
 

@@ -1,7 +1,8 @@
 """Waits of the host, captures that forbid them, torch's sync debug mode, and the numbers of streams.
 
 PyTorch has 32 streams for each priority of a GPU (c10/cuda/CUDAStream.cpp): the 33rd stream is the first one again. On
-the clock and in the trace, stream 0 is the default stream, 1 to 32 have priority 0, 33 to 64 priority -1, and so on.
+the clock and in the trace, stream 0 is the default stream. Streams 1 to 32 have priority 0, 33 to 64 priority -1, and
+so on.
 """
 
 from __future__ import annotations
@@ -82,9 +83,10 @@ def check_capture(machine: VirtualMachine, gpu: VirtualGpu | None = None, stream
 
 
 def wait_for_stream(machine: VirtualMachine, gpu: VirtualGpu, stream: int) -> None:
-    """Check that a capture and torch's sync debug mode allow a wait for a stream or a copy; warn or raise if not.
+    """Check that a capture and torch's sync debug mode allow a wait for a stream or a copy.
 
-    The debug mode ignores waits for events and for a whole GPU (c10/cuda/CUDAFunctions.cpp).
+    Warn or raise if they do not. The debug mode ignores waits for events and for a whole GPU
+    (c10/cuda/CUDAFunctions.cpp).
     """
     if machine.capture is not None:
         check_capture(machine, gpu, stream)

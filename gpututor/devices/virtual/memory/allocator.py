@@ -1,10 +1,10 @@
 """Caching allocator of one GPU, including its private pools for graphs (c10/cuda/CUDACachingAllocator.cpp).
 
 Segments are requested from the driver, cached and split into blocks as CUDA does. There is one difference: CUDA does
-not split off a tail of up to 1 MiB and counts it as allocated. Here the tail is only reserved, so that the allocated
-bytes are always those of the live storages, each rounded up to 512. Each stream has segments of its own.
+not split off a tail of up to 1 MiB and counts it as allocated. Here the tail is only reserved. So the allocated bytes
+are always those of the live storages, each rounded up to 512. Each stream has segments of its own.
 
-A graph has a private pool, because a replay writes where the capture did: no other allocation may get that memory while
+A graph has a private pool, because a replay writes where the capture did. No other allocation may get that memory while
 the graph lives. Within the capture, freed memory is reused.
 """
 

@@ -1,7 +1,8 @@
 """Side effects of memory: trace events, pending copies, the driver's time and the host's real memory.
 
-cudaMalloc maps pages: on an H200 it takes 50 µs for 200 MiB and 1.0 ms for 20,000 MiB. cudaFree first waits for all
-work of the device (CUDA Runtime API, "cudaFree"), then unmaps the pages: 82 µs and 6.8 ms (benchmarks/data/h200.json).
+cudaMalloc maps pages. On an H200 it takes 50 µs for 200 MiB and 1.0 ms for 20,000 MiB. cudaFree first waits for all
+work of the device (CUDA Runtime API, "cudaFree"), then unmaps the pages. This takes 82 µs and 6.8 ms
+(benchmarks/data/h200.json).
 """
 
 from __future__ import annotations

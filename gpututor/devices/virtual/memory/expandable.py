@@ -1,7 +1,7 @@
 """Expandable segments: a segment takes addresses for all of a GPU's memory, and maps pages to them as it grows.
 
 Blocks of such a segment that have no pages are `unmapped`: they are neither free nor in use. Two free blocks whose
-addresses follow each other can merge, so that a request of a new size does not fragment the memory.
+addresses follow each other can merge. So a request of a new size does not fragment the memory.
 
 Source: c10/cuda/CUDACachingAllocator.cpp (try_allocate_expandable_block, map_block, unmap_block).
 """

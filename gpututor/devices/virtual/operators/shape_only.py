@@ -265,8 +265,9 @@ WIDEST = 16
 def could_grow(op: Operator, inputs: UnwrappedArguments, memory: CachingAllocator) -> bool:
     """Return True if the results may not fit into memory, so that their sizes must be inferred. Uses cheap bounds.
 
-    A result has at most as many elements as the product of its two largest inputs, except for operators whose sizes
-    come from numbers ("always"). A pointwise operator on equal shapes returns as many elements as it gets, or fewer.
+    A result has at most as many elements as the product of its two largest inputs. Operators whose sizes come from
+    numbers ("always") are exceptions. A pointwise operator on equal shapes returns as many elements as it gets, or
+    fewer.
     """
     if op.growth == "always":
         return True

@@ -2,8 +2,8 @@
 
 Torch's profiler sees each operator twice: when the program calls it, and when the CPU computes its values inside a
 marker. The second event is left out, because a GPU would not cause it. Views stay: CUDA creates them in the same steps.
-An operator without its own marker (`aten::linear`, a step of the backward pass) lasts from the first marker in it to
-the last.
+Some operators have no marker of their own (`aten::linear`, a step of the backward pass). They last from the first
+marker in them to the last.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Copies between devices: the bytes that are transferred, the device that converts the dtype, the host's waits.
 
-As in aten/src/ATen/native/cuda/Copy.cu, a blocking copy between host and GPU converts on the CPU: a host-to-device copy
-transfers the new dtype, a device-to-host copy the old dtype. A non-blocking copy converts on the GPU instead. Between
-two GPUs with peer access, the source converts. The host continues only if its memory is pinned.
+As in aten/src/ATen/native/cuda/Copy.cu, a blocking copy between host and GPU converts on the CPU. So a host-to-device
+copy transfers the new dtype, and a device-to-host copy the old dtype. A non-blocking copy converts on the GPU instead.
+Between two GPUs with peer access, the source converts. The host continues only if its memory is pinned.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Subclasses of `torch.Tensor` with a `__torch_function__`, and of `torch.nn.Parameter`, on a virtual GPU.
 
-On a device, a tensor of the user's class `Tagged` has a class that inherits from `Tagged` and from the virtual tensor,
-with the name of `Tagged`. Below autograd, operators see plain virtual tensors on the same memory, as on CUDA, where C++
-ignores Python classes. Above autograd, `__torch_function__` gives results their class.
+On a device, a tensor of the user's class `Tagged` has another class of the same name. This class inherits from `Tagged`
+and from the virtual tensor. Below autograd, operators see plain virtual tensors on the same memory, as on CUDA, where
+C++ ignores Python classes. Above autograd, `__torch_function__` gives results their class.
 """
 
 from __future__ import annotations

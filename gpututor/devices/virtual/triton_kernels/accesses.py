@@ -8,9 +8,9 @@ Three mistakes end the launch with `TritonMemoryError`. On a GPU each would be s
 
 - an access outside of the tensor's own elements;
 - a read of an element that nothing has written since `torch.empty`;
-- a plain store to an element that another program of the launch uses. Two accesses are allowed under a lock: between
-  a successful `tl.atomic_cas` and the `tl.atomic_xchg` that releases it. They are also allowed if the first program did
-  an atomic operation after its access, and the second program before: with a counter, the last program can sum all
+- a plain store to an element that another program of the launch uses. Two accesses are allowed under a lock: between a
+  successful `tl.atomic_cas` and the `tl.atomic_xchg` that releases it. They are also allowed if the first program did
+  an atomic operation after its access, and the second program before. So with a counter, the last program can sum all
   results.
 """
 

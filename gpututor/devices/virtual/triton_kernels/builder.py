@@ -1,6 +1,6 @@
 """Builder of Triton's interpreter: computes on NumPy arrays, checks each access and counts what the kernel does.
 
-Triton's own interpreter computes bfloat16 on its bit patterns; this builder computes it in float32 and rounds to
+Triton's own interpreter computes bfloat16 on its bit patterns. This builder computes it in float32 and rounds to
 nearest even, as a GPU does.
 """
 

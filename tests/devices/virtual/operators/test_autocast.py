@@ -36,7 +36,10 @@ def _signs(make: Make, *size: int) -> torch.Tensor:
 
 
 def _rnn(op: Any, gates: int, states: int, *, packed: bool = False) -> Call:
-    """Run a batch of 2 by 3 steps by 4 features through a layer of 4, or sequences of two steps and one."""
+    """Run a batch of 2 by 3 steps by 4 features through a layer of 4.
+
+    If `packed`, run sequences of two steps and one.
+    """
 
     def call(make: Make) -> Any:
         first = make(1, 2, 4)
