@@ -116,7 +116,7 @@ BY_KEY = {setting.key: setting for setting in SETTINGS}
 
 
 @dataclass(frozen=True)
-class Reading:
+class SettingsReading:
     """Contents of the file."""
 
     settings: Settings
@@ -153,7 +153,7 @@ class SettingsFile:
         stamp = stamp_of(self.path)
         if stamp == self._stamp:
             return False
-        before, self._stamp = Reading(self.now, self.faults), stamp
+        before, self._stamp = SettingsReading(self.now, self.faults), stamp
         reading = read_settings(self.path, self._themes, self._key_faults)
         self.now, self.faults = reading.settings, reading.faults
         return reading != before
@@ -192,7 +192,7 @@ def _no_key_faults(keys: Keys) -> dict[str, str]:
 
 def read_settings(
     path: Path, themes: Collection[str] = (), key_faults: Callable[[Keys], dict[str, str]] = _no_key_faults
-) -> Reading:
+) -> SettingsReading:
     """Return the contents of the file, or the defaults. Never raises.
 
     `themes` are the valid themes, if known. `key_faults`: see `SettingsFile.accept_keys`.
@@ -203,9 +203,11 @@ def read_settings(
         text = _read(path)
         entries = tomllib.loads(text)
     except FileNotFoundError:
-        return Reading(Settings())
+        return SettingsReading(Settings())
     except (OSError, ValueError) as error:
-        return Reading(Settings(), (f"{path}: {_reason(error)}. All settings have their defaults until it is fixed.",))
+        return SettingsReading(
+            Settings(), (f"{path}: {_reason(error)}. All settings have their defaults until it is fixed.",)
+        )
     taken: dict[str, Any] = {}
     faults: list[str] = []
     if KEYS in entries:
@@ -221,7 +223,7 @@ def read_settings(
             faults.append(f"{where}: {key} cannot be {_toml_text(value)}: {fault}. {now}")
         else:
             taken[key] = value
-    return Reading(Settings(**taken), tuple(faults))
+    return SettingsReading(Settings(**taken), tuple(faults))
 
 
 def _read_keys(

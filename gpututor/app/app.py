@@ -33,7 +33,7 @@ from gpututor.progress.database import briefly
 from gpututor.progress.store import ProgressStore
 
 if TYPE_CHECKING:
-    from gpututor.app.screens.palette import Entry
+    from gpututor.app.screens.palette import PaletteEntry
     from gpututor.grading.client import GradingService
     from gpututor.hardware.inventory import Inventory
 
@@ -187,25 +187,25 @@ class GpututorApp(BaseApp):
             return "Your file is saved."
         return "Your last edits are stored as a draft, which the exercise offers when you open it again."
 
-    def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
+    def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[PaletteEntry]:
         """Yield commands, the trace screen's tabs, the exercises in the order of the course, and lessons' sections."""
-        from gpututor.app.screens.palette import Entry  # with the first use of the palette
+        from gpututor.app.screens.palette import PaletteEntry  # with the first use of the palette
 
         main = next(iter(self._main_screens), None)
         if main is not None and screen is main:
             yield from _main_entries(main, query)
         else:
             if screen is not self.screen_stack[0]:
-                yield Entry("Back", "Close this.", partial(self.simulate_key, "escape"), (), "Esc")
+                yield PaletteEntry("Back", "Close this.", partial(self.simulate_key, "escape"), (), "Esc")
             if hasattr(screen, "action_help"):
                 help_here = partial(screen.run_action, "help")
-                yield Entry("Help here", "Explain this screen and its keys.", help_here, (), "?")
+                yield PaletteEntry("Help here", "Explain this screen and its keys.", help_here, (), "?")
             if main is not None and not isinstance(screen, ModalScreen):
                 for entry in _main_entries(main, query):
                     yield replace(entry, act=partial(_leave_for, main, entry.act))
             else:
-                yield Entry("Quit", BY_ID["leave"].help, self.action_quit, (), shown_keys(BY_ID["leave"]))
-        yield Entry("Theme", "Choose other colors.", self.action_change_theme, ("colours",))
+                yield PaletteEntry("Quit", BY_ID["leave"].help, self.action_quit, (), shown_keys(BY_ID["leave"]))
+        yield PaletteEntry("Theme", "Choose other colors.", self.action_change_theme, ("colours",))
 
     def get_default_screen(self) -> Screen[Any]:
         return self._welcome() if self._workspace is None else self._main(self._workspace)
@@ -259,19 +259,19 @@ def _leave_for(main: MainScreen, act: Callable[[], object]) -> None:
     main.call_later(act)
 
 
-def _main_entries(main: MainScreen, query: str) -> Iterator[Entry]:
-    from gpututor.app.screens.palette import Entry
+def _main_entries(main: MainScreen, query: str) -> Iterator[PaletteEntry]:
+    from gpututor.app.screens.palette import PaletteEntry
     from gpututor.app.screens.trace import TABS
 
     for command in main.commands.values():
         act = partial(main.action_run_command, command.id)
-        yield Entry(command.title, command.help, act, command.palette or (), shown_keys(command))
+        yield PaletteEntry(command.title, command.help, act, command.palette or (), shown_keys(command))
     for number, tab in enumerate(TABS):
-        yield Entry(tab.title, tab.about, partial(main.attempts.show_device, number))
+        yield PaletteEntry(tab.title, tab.about, partial(main.attempts.show_device, number))
     for title, (method, sentence) in COPIES.items():
-        yield Entry(title, sentence, getattr(main.copying, method))
+        yield PaletteEntry(title, sentence, getattr(main.copying, method))
     for exercise in main.learner.course.exercises:
         open_it = partial(main.navigator.open_exercise, exercise, Pane.TASK)
-        yield Entry(f"{exercise.label} {exercise.title}", exercise.summary, open_it)
+        yield PaletteEntry(f"{exercise.label} {exercise.title}", exercise.summary, open_it)
     if query:
         yield from main.navigator.all_sections

@@ -28,7 +28,7 @@ from gpututor.settings import SettingsFile
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from gpututor.app.screens.palette import Entry
+    from gpututor.app.screens.palette import PaletteEntry
     from gpututor.grading.client import GradingService
 
 
@@ -69,7 +69,7 @@ class BaseApp(App[None]):
         """The theme of the settings, in shades that can be read; with NO_COLOR, the theme without colors."""
         return themes.WITHOUT_COLORS if self.no_color else themes.readable(super().current_theme)
 
-    def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
+    def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[PaletteEntry]:
         """Yield the palette's entries while `screen` is shown."""
         raise NotImplementedError
 

@@ -28,7 +28,7 @@ class Edit(NamedTuple):
     text: str
 
 
-class Text:
+class ParsedSource:
     """A source and its syntax tree. Raises `SyntaxError` if it is not Python."""
 
     def __init__(self, source: str) -> None:
@@ -139,7 +139,7 @@ class Mutant:
 
 def mutants_of(source: str) -> tuple[Mutant, ...]:
     """Return every mutant, in the order of lines. Raises `SyntaxError` for a source that is not Python."""
-    text = Text(source)
+    text = ParsedSource(source)
     mutants: dict[str, Mutant] = {}
     for at in _places(text):
         for operator in OPERATORS:
@@ -151,7 +151,7 @@ def mutants_of(source: str) -> tuple[Mutant, ...]:
 
 @dataclass(frozen=True)
 class _Place:
-    text: Text
+    text: ParsedSource
     node: ast.AST
     parent: ast.AST
 
@@ -167,7 +167,7 @@ class _Place:
         return self.mutant(keyword.lineno, change, self.text.drop_keyword(call, keyword))
 
 
-def _places(text: Text) -> Iterator[_Place]:
+def _places(text: ParsedSource) -> Iterator[_Place]:
     """Yield every graded node: no code under `__main__`, no annotations, nothing inside of f-strings."""
     waiting: list[tuple[ast.AST, ast.AST]] = [
         (node, text.tree)

@@ -156,18 +156,18 @@ def _one_thread() -> dict[str, str]:
 
 
 @dataclass(order=True, frozen=True)
-class Job:
+class JudgeJob:
     """A piece of work for a judge. It may return further jobs."""
 
     order: tuple[int, ...]
     """Priority; the queue gives out the lowest first."""
-    work: Callable[[JudgePool], Iterable[Job]] = field(compare=False)
+    work: Callable[[JudgePool], Iterable[JudgeJob]] = field(compare=False)
 
 
-def do_all(jobs: Iterable[Job], judges: int) -> None:
+def do_all(jobs: Iterable[JudgeJob], judges: int) -> None:
     """Do `jobs`, and the jobs that they return, in parallel. Raises the exception of a job after the others stopped."""
-    waiting: queue.PriorityQueue[tuple[Job, int]] = queue.PriorityQueue()
-    ends: queue.SimpleQueue[list[Job] | BaseException] = queue.SimpleQueue()
+    waiting: queue.PriorityQueue[tuple[JudgeJob, int]] = queue.PriorityQueue()
+    ends: queue.SimpleQueue[list[JudgeJob] | BaseException] = queue.SimpleQueue()
     """Further jobs, or the exception, of each job that ended."""
     pools = [JudgePool() for _ in range(judges)]
     threads = [threading.Thread(target=_serve, args=(pool, waiting, ends), daemon=True) for pool in pools]
@@ -186,7 +186,7 @@ def do_all(jobs: Iterable[Job], judges: int) -> None:
             new = end
     finally:
         for pool in pools:
-            waiting.put((Job((), lambda _: ()), next(numbers)))  # before all others
+            waiting.put((JudgeJob((), lambda _: ()), next(numbers)))  # before all others
             pool.close()
         for thread in threads:
             if thread.is_alive():
@@ -194,7 +194,9 @@ def do_all(jobs: Iterable[Job], judges: int) -> None:
 
 
 def _serve(
-    pool: JudgePool, waiting: queue.PriorityQueue[tuple[Job, int]], ends: queue.SimpleQueue[list[Job] | BaseException]
+    pool: JudgePool,
+    waiting: queue.PriorityQueue[tuple[JudgeJob, int]],
+    ends: queue.SimpleQueue[list[JudgeJob] | BaseException],
 ) -> None:
     """Do jobs until one has no order."""
     while (job := waiting.get()[0]).order:

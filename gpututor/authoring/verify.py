@@ -14,7 +14,7 @@ from typing import Any
 
 from gpututor.authoring import lint
 from gpututor.authoring.mutants import MARK, Mutant
-from gpututor.authoring.pool import Job, JudgePool, do_all
+from gpututor.authoring.pool import JudgeJob, JudgePool, do_all
 from gpututor.authoring.problems import Problem, from_error
 from gpututor.authoring.trials import Trial, TrialResult, examined_problems, first_trial, further_trials, trials_on
 from gpututor.course.loader import load_course
@@ -275,7 +275,7 @@ class Verifier:
 
     def run(self, judges: int) -> None:
         """Do all the work with this number of judges. Raises only errors of gpututor itself."""
-        jobs: list[Job] = []
+        jobs: list[JudgeJob] = []
         for targets in self._targets:
             self.subjects += _broken_files(targets)
             for lesson in targets.lessons:
@@ -292,11 +292,13 @@ class Verifier:
                 self._finished(subject)
         do_all(jobs, judges)
 
-    def _job(self, subject: Subject, place: int, what: str, work: Callable[[JudgePool], Iterable[Job]]) -> Job:
+    def _job(
+        self, subject: Subject, place: int, what: str, work: Callable[[JudgePool], Iterable[JudgeJob]]
+    ) -> JudgeJob:
         """Return a job; jobs of the first subjects come first, so that they finish first."""
         subject.open_jobs += 1
 
-        def do(judge: JudgePool) -> Iterable[Job]:
+        def do(judge: JudgePool) -> Iterable[JudgeJob]:
             with self._lock:
                 self._advanced(subject, what)
             began = time.monotonic()
@@ -308,14 +310,14 @@ class Verifier:
                     self._finish(subject)
             return further
 
-        return Job((self.subjects.index(subject), place), do)
+        return JudgeJob((self.subjects.index(subject), place), do)
 
-    def _lesson(self, subject: Subject, lesson: Lesson, course: Course, judge: JudgePool) -> Iterable[Job]:
+    def _lesson(self, subject: Subject, lesson: Lesson, course: Course, judge: JudgePool) -> Iterable[JudgeJob]:
         self._add(subject, lint.lesson_problems(lesson, course))
         self._add(subject, example_problems(lesson, judge))
         return ()
 
-    def _exercise(self, subject: Subject, exercise: Exercise, course: Course, judge: JudgePool) -> Iterable[Job]:
+    def _exercise(self, subject: Subject, exercise: Exercise, course: Course, judge: JudgePool) -> Iterable[JudgeJob]:
         self._add(subject, lint.exercise_problems(exercise, course))
         try:
             examined = judge.examine(exercise)
@@ -337,7 +339,7 @@ class Verifier:
                 for place, trial in enumerate(trials, 1)
             ]
 
-    def _trial(self, subject: Subject, exercise: Exercise, trial: Trial, judge: JudgePool) -> Iterable[Job]:
+    def _trial(self, subject: Subject, exercise: Exercise, trial: Trial, judge: JudgePool) -> Iterable[JudgeJob]:
         first = subject.solution
         if trial.after_solution and first is not None and first.outcome is not Outcome.PASSED:
             return ()

@@ -20,7 +20,7 @@ _PACKAGE = str(Path(gpututor.__file__).parent) + os.sep
 
 
 @dataclass(frozen=True)
-class Frame:
+class AuthorFrame:
     """A stack frame in an author's file."""
 
     file: str
@@ -31,15 +31,15 @@ class Frame:
         return f"{os.path.basename(self.file)}:{self.line} in {self.function}"
 
 
-def authors_frames(error: BaseException) -> list[Frame]:
+def authors_frames(error: BaseException) -> list[AuthorFrame]:
     """Return the frames of `error` in an exercise's files, outermost first."""
     frames = [
-        Frame(frame.f_code.co_filename, line, frame.f_code.co_name)
+        AuthorFrame(frame.f_code.co_filename, line, frame.f_code.co_name)
         for frame, line in traceback.walk_tb(error.__traceback__)
         if _is_authors(frame.f_code.co_filename)
     ]
     if isinstance(error, SyntaxError) and error.filename and _is_authors(error.filename):
-        frames.append(Frame(error.filename, error.lineno or 1, "<module>"))
+        frames.append(AuthorFrame(error.filename, error.lineno or 1, "<module>"))
     return frames
 
 
@@ -54,7 +54,7 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
-def fault_at(frames: Sequence[Frame], said: str, file: Path | None = None, advice: str = FIX) -> CourseError:
+def fault_at(frames: Sequence[AuthorFrame], said: str, file: Path | None = None, advice: str = FIX) -> CourseError:
     """Return an error whose title begins with the author's file and line, or with `file` if there is no frame."""
     if not frames:
         return CourseError(f"{file}: {said}" if file is not None else said, advice)
@@ -86,10 +86,10 @@ def check_fits(function: Callable[..., Any], wanted: str, /, *values: Any, **nam
         raise fault_at(definition(function), problem, None, f"Give it the signature {wanted}.") from None
 
 
-def definition(function: Callable[..., Any]) -> list[Frame]:
+def definition(function: Callable[..., Any]) -> list[AuthorFrame]:
     """Return the frame of a function's definition; empty if it has none."""
     code = getattr(inspect.unwrap(function), "__code__", None)
-    return [] if code is None else [Frame(code.co_filename, code.co_firstlineno, code.co_name)]
+    return [] if code is None else [AuthorFrame(code.co_filename, code.co_firstlineno, code.co_name)]
 
 
 def call_author(function: Callable[[dict[str, Any], Any], Any], drawn: dict[str, Any], machine: Any) -> Any:

@@ -20,7 +20,7 @@ _NAMED_AT_RUN_TIME = (
 
 
 @dataclass(frozen=True)
-class Rule:
+class UseRule:
     """A kind of use of a name, made by `called`, `in_loop`, `within`, `attribute` and `imported`."""
 
     kind: Kind
@@ -52,39 +52,39 @@ class Rule:
         return is_named and all(_has(use, name, value, surely) for name, value in self.keywords.items())
 
 
-def called(name: str, **keywords: Any) -> Rule:
+def called(name: str, **keywords: Any) -> UseRule:
     """Match a call of any function or method with this name and these keywords.
 
     A dotted name, such as `torch.tensor`, is matched with imports resolved. A keyword's value is a constant, or `...`
     for a value that is no constant, such as a variable.
     """
-    return Rule("call", name, keywords)
+    return UseRule("call", name, keywords)
 
 
-def in_loop(name: str) -> Rule:
+def in_loop(name: str) -> UseRule:
     """Match a call in a loop or comprehension, or in a function of the file that is called in one."""
-    return Rule("call", name, looped=True)
+    return UseRule("call", name, looped=True)
 
 
-def within(name: str, **keywords: Any) -> Rule:
+def within(name: str, **keywords: Any) -> UseRule:
     """Match a `with` block or a decorator of that name, such as `torch.no_grad`."""
-    return Rule("with", name, keywords)
+    return UseRule("with", name, keywords)
 
 
-def attribute(name: str) -> Rule:
+def attribute(name: str) -> UseRule:
     """Match any use of an attribute, such as `data`, called or not."""
-    return Rule("attribute", name)
+    return UseRule("attribute", name)
 
 
-def imported(name: str) -> Rule:
+def imported(name: str) -> UseRule:
     """Match an import of a module or of something in it."""
-    return Rule("import", name)
+    return UseRule("import", name)
 
 
 def source(
     *,
-    forbid: tuple[str | Rule, ...] = (),
-    require: tuple[str | Rule, ...] = (),
+    forbid: tuple[str | UseRule, ...] = (),
+    require: tuple[str | UseRule, ...] = (),
     name: str = "source",
     why: str = "",
     advice: str = "",
@@ -121,7 +121,7 @@ def source(
         for rule in required:
             fitting = [use for use in uses if rule.fits(use, surely=False)]
             if not any(use.alive for use in fitting):
-                nearest = fitting or [use for use in uses if Rule(rule.kind, rule.name).fits(use, surely=False)]
+                nearest = fitting or [use for use in uses if UseRule(rule.kind, rule.name).fits(use, surely=False)]
                 line = nearest[0].line if nearest else return_line(run.source, run.entry)
                 return Finding(str(rule), _instead(rule, fitting, nearest), line)
         return None
@@ -139,7 +139,7 @@ def _named_at_run_time(uses: list[Use]) -> Use | None:
     return None
 
 
-def _instead(rule: Rule, fitting: list[Use], nearest: list[Use]) -> str:
+def _instead(rule: UseRule, fitting: list[Use], nearest: list[Use]) -> str:
     if fitting:
         return f"only at line {fitting[0].line}, which never runs"
     if nearest:
@@ -148,8 +148,8 @@ def _instead(rule: Rule, fitting: list[Use], nearest: list[Use]) -> str:
     return {"call": "no such call", "with": "no such block", "import": "no such import"}.get(rule.kind, "none")
 
 
-def _rules(given: tuple[str | Rule, ...], check: str) -> list[Rule]:
-    if not isinstance(given, tuple) or not all(isinstance(rule, str | Rule) and rule for rule in given):
+def _rules(given: tuple[str | UseRule, ...], check: str) -> list[UseRule]:
+    if not isinstance(given, tuple) or not all(isinstance(rule, str | UseRule) and rule for rule in given):
         raise CourseError(
             f"check {check!r}: {given!r} are not rules",
             "In checks.py, give a tuple of names and of called(), in_loop(), within(), attribute(), imported().",
@@ -157,7 +157,7 @@ def _rules(given: tuple[str | Rule, ...], check: str) -> list[Rule]:
     return [called(rule) if isinstance(rule, str) else rule for rule in given]
 
 
-def _short(rule: Rule) -> str:
+def _short(rule: UseRule) -> str:
     return f"{rule.name}()" if rule.kind == "call" and not rule.keywords and not rule.looped else str(rule)
 
 

@@ -16,12 +16,12 @@ from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.leaderboard import Leaderboard, standing_of
 from gpututor.classroom.gradebook.marking import attempt_words, submitted_at
 from gpututor.classroom.gradebook.model import (
-    Attempt,
     CheckMark,
     ExerciseSummary,
     Gradebook,
     Mark,
     MarkStatus,
+    ScoredAttempt,
     StudentMarks,
 )
 from gpututor.classroom.rules import Rules
@@ -62,7 +62,7 @@ _HEADING = re.compile(r"#{1,6} +(.*)")
 
 
 @dataclass(frozen=True)
-class Finding:
+class FeedbackFinding:
     """A failure of a check, the same in one or several scenarios."""
 
     scenarios: tuple[str, ...]
@@ -89,11 +89,11 @@ class ShownCheck:
     is_extra: bool
     measured: tuple[str, ...]
     """Figures, including those of a passed check."""
-    findings: tuple[Finding, ...]
+    findings: tuple[FeedbackFinding, ...]
 
 
 @dataclass(frozen=True)
-class Printed:
+class RunOutput:
     """Output of one run."""
 
     scenario: str
@@ -114,7 +114,7 @@ class StudentView:
     """`2.7 of 4 points`; no number without a mark."""
     notes: tuple[str, ...]
     checks: tuple[ShownCheck, ...]
-    printed: tuple[Printed, ...]
+    printed: tuple[RunOutput, ...]
     """Output; empty if checks are hidden, because a program could print the inputs of these."""
 
     @property
@@ -204,7 +204,7 @@ def _title(report: Report, verdicts: Sequence[Verdict]) -> str:
     return OUTCOME_TITLES[Outcome.TOO_SLOW] if Status.TOO_SLOW in statuses else "○ Not decided yet"
 
 
-def _notes(given: Mark, attempt: Attempt | None, rules: Rules, is_hiding: bool) -> Iterable[str]:
+def _notes(given: Mark, attempt: ScoredAttempt | None, rules: Rules, is_hiding: bool) -> Iterable[str]:
     if given.is_dropped:
         yield "It does not count."
     if given.by_hand is not None:
@@ -260,7 +260,7 @@ def _checks(verdicts: Sequence[Verdict], marks: Sequence[CheckMark]) -> Iterable
         )
 
 
-def _findings(verdicts: Sequence[Verdict], has_several: bool) -> Iterable[Finding]:
+def _findings(verdicts: Sequence[Verdict], has_several: bool) -> Iterable[FeedbackFinding]:
     """Yield the failures. A verdict that needs review gives no details."""
     scenarios: dict[tuple[str, str, int | None, str, str], list[str]] = {}
     for verdict in verdicts:
@@ -268,16 +268,16 @@ def _findings(verdicts: Sequence[Verdict], has_several: bool) -> Iterable[Findin
             details = (verdict.expected, verdict.got, verdict.line, verdict.why, verdict.advice)
             scenarios.setdefault(details, []).append(verdict.scenario)
     for details, names in scenarios.items():
-        yield Finding(tuple(names) if has_several else (), *details)
+        yield FeedbackFinding(tuple(names) if has_several else (), *details)
 
 
-def _printed_output(report: Report) -> Iterable[Printed]:
+def _printed_output(report: Report) -> Iterable[RunOutput]:
     for run in report.runs:
         if run.output or run.traceback:
             is_cut = run.output_dropped_bytes > 0 or len(run.output) > LONGEST_OUTPUT
             scenario = run.scenario if len(report.runs) > 1 else ""
             output = truncate(run.output, LONGEST_OUTPUT)
-            yield Printed(scenario, truncate(run.traceback, LONGEST_OUTPUT), output, is_cut)
+            yield RunOutput(scenario, truncate(run.traceback, LONGEST_OUTPUT), output, is_cut)
 
 
 class SubmittedLines:
@@ -301,7 +301,7 @@ class SubmittedLines:
 def translated(view: StudentView, say: Catalog) -> StudentView:
     """Return the view with its sentences in another language; names and output stay as they are."""
 
-    def finding(original: Finding) -> Finding:
+    def finding(original: FeedbackFinding) -> FeedbackFinding:
         expected, got = say(original.expected), say(original.got)
         return replace(original, expected=expected, got=got, why=say(original.why), advice=say(original.advice))
 
@@ -429,7 +429,7 @@ def _row(label: str, value: str) -> str:
     return f"{label:<9} {escape_control_chars(with_newlines(value))}".replace("\n", "\n" + " " * 10).rstrip()
 
 
-def _printed(printed: Printed, say: Catalog) -> Iterator[str]:
+def _printed(printed: RunOutput, say: Catalog) -> Iterator[str]:
     for title, words, is_cut in (
         ("The error", printed.traceback, False),
         ("What it printed", printed.output, printed.is_cut),

@@ -6,7 +6,7 @@ import math
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.model import ExerciseSummary, Mark
-from gpututor.classroom.history import Event, HistoryEntry, add_entry, now, reason
+from gpututor.classroom.history import HistoryEntry, HistoryEvent, add_entry, now, reason
 from gpututor.classroom.rules import MOST_POINTS
 from gpututor.classroom.tables import number
 from gpututor.errors import UsageError
@@ -24,7 +24,7 @@ def write_mark(
         raise UsageError(title, "The computed mark counts already.")
     points = None if words is None else points_in_range(words, exercise)
     entry = HistoryEntry(
-        event=Event.CLEARED if points is None else Event.MARKED,
+        event=HistoryEvent.CLEARED if points is None else HistoryEvent.MARKED,
         student=before.student,
         exercise=exercise.exercise,
         by=by,

@@ -28,7 +28,7 @@ LONGEST_BY = 100
 _NAME = re.compile(r"(\d{6,})\.json")
 
 
-class Event(StrEnum):
+class HistoryEvent(StrEnum):
     """Kind of an entry."""
 
     MARKED = "marked"
@@ -41,7 +41,7 @@ class Event(StrEnum):
 class HistoryEntry:
     """A decision of an instructor."""
 
-    event: Event
+    event: HistoryEvent
     student: str
     """A `Student.id`; for a regrade, the student whose submission was graded again."""
     exercise: str
@@ -130,8 +130,8 @@ def marks_by_hand(entries: Sequence[HistoryEntry]) -> dict[tuple[str, str], Hist
     """Return the marks that count, by student and exercise: the last one of each, unless it was cleared."""
     marks: dict[tuple[str, str], HistoryEntry] = {}
     for entry in entries:
-        if entry.event is Event.MARKED:
+        if entry.event is HistoryEvent.MARKED:
             marks[entry.student, entry.exercise] = entry
-        elif entry.event is Event.CLEARED:
+        elif entry.event is HistoryEvent.CLEARED:
             marks.pop((entry.student, entry.exercise), None)
     return marks

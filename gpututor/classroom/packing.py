@@ -79,7 +79,7 @@ def _is_ours(path: Path, is_ours: Callable[[zipfile.ZipFile], bool]) -> bool:
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedFile:
     """A file of the zip."""
 
     exercise: Exercise
@@ -107,7 +107,7 @@ class Pack:
     """The course's `id`."""
     others: tuple[str, ...]
     """Python files of the workspace that belong to no exercise."""
-    files: list[Packed] = field(default_factory=list)
+    files: list[PackedFile] = field(default_factory=list)
     unchanged: list[Exercise] = field(default_factory=list)
     missing: list[Exercise] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
@@ -164,7 +164,7 @@ def pack_of(course: Course, workspace: Workspace, exercises: Iterable[Exercise])
         elif refusal := refusal_of(text.encode()):
             pack.left_out.append(LeftOut(exercise, path, refusal))
         else:
-            pack.files.append(Packed(exercise, path, text.encode(), _warning(text)))
+            pack.files.append(PackedFile(exercise, path, text.encode(), _warning(text)))
     return pack
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from gpututor.classroom.executors import NO_RESULTS
 from gpututor.classroom.executors.local import RealDevices
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.history import Event, HistoryEntry, add_entry, now
+from gpututor.classroom.history import HistoryEntry, HistoryEvent, add_entry, now
 from gpututor.classroom.jobs import Job, Options, class_secret, jobs_of, secret_id
 from gpututor.classroom.submissions import Submission
 from gpututor.classroom.tables import number
@@ -100,7 +100,7 @@ def accept_regrade(
     backup = back_up(path, folder.replaced) if path.exists() else None
     write_entry(folder.journal, key, report)
     entry = HistoryEntry(
-        event=Event.REGRADED,
+        event=HistoryEvent.REGRADED,
         student=submission.student,
         exercise=submission.exercise,
         by=by,

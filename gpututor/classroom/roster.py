@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from gpututor.classroom.rules import Extension, Rules
 from gpututor.classroom.submissions import Class, Student
-from gpututor.classroom.tables import Table, read_table
+from gpututor.classroom.tables import PlatformTable, read_table
 from gpututor.errors import UsageError
 from gpututor.text import truncate
 
@@ -38,7 +38,7 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Person:
+class RosterEntry:
     """A row of a roster."""
 
     platform_id: str
@@ -47,14 +47,14 @@ class Person:
     name: str = ""
 
 
-def match_students(people: Sequence[Person], students: Sequence[Student], *, has_names: bool) -> dict[int, int]:
+def match_students(people: Sequence[RosterEntry], students: Sequence[Student], *, has_names: bool) -> dict[int, int]:
     """Return positions in `students` by positions in `people`.
 
     They match by the platform's number, by id or address, and by a name that is unique on both sides. No one
     matches twice. `has_names`: False if students chose their names themselves; then names do not count.
     """
     matches: dict[int, int] = {}
-    keys: Sequence[tuple[Callable[[Person], set[str]], Callable[[Student], set[str]]]] = (
+    keys: Sequence[tuple[Callable[[RosterEntry], set[str]], Callable[[Student], set[str]]]] = (
         (lambda person: {person.platform_id}, lambda student: {student.platform_id}),
         (
             lambda person: {id.casefold() for id in person.ids},
@@ -144,7 +144,7 @@ def roster_text(students: Iterable[Enrolled]) -> str:
     return stream.getvalue()
 
 
-def _columns(table: Table) -> dict[str, int]:
+def _columns(table: PlatformTable) -> dict[str, int]:
     """Return the positions of the known columns. Raises `UsageError` without a column of ids, and for two of a kind."""
     positions: dict[str, int] = {}
     for at, header in enumerate(table.header):
@@ -161,7 +161,7 @@ def _columns(table: Table) -> dict[str, int]:
     return positions
 
 
-def _check_pseudonyms(table: Table, columns: Mapping[str, int], students: Sequence[Enrolled]) -> None:
+def _check_pseudonyms(table: PlatformTable, columns: Mapping[str, int], students: Sequence[Enrolled]) -> None:
     """Raise `UsageError` for a pseudonym of two students, and for one that is an id, a name or an address."""
     real = {word.casefold() for student in students for word in (student.id, student.name, student.email) if word}
     lines: dict[str, int] = {}
@@ -174,7 +174,7 @@ def _check_pseudonyms(table: Table, columns: Mapping[str, int], students: Sequen
             raise _mistake(table, line, at, f"{student.pseudonym!r} is in line {first}, too", "Change one of them.")
 
 
-def _hours(table: Table, line: int, columns: Mapping[str, int], cell: str) -> float:
+def _hours(table: PlatformTable, line: int, columns: Mapping[str, int], cell: str) -> float:
     if not cell:
         return 0.0
     try:
@@ -187,7 +187,7 @@ def _hours(table: Table, line: int, columns: Mapping[str, int], cell: str) -> fl
     return hours
 
 
-def _mistake(table: Table, line: int, column: int, problem: str, advice: str) -> UsageError:
+def _mistake(table: PlatformTable, line: int, column: int, problem: str, advice: str) -> UsageError:
     return UsageError(f"{table.path}, line {line}, column {table.header[column]!r}: {problem}.", advice)
 
 
@@ -212,7 +212,7 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
     """Add the roster's students to the class, and their extensions to the rules."""
     students = list(class_.students)
     people = [
-        Person(student.id, tuple(filter(None, (student.id, student.email))), student.name)
+        RosterEntry(student.id, tuple(filter(None, (student.id, student.email))), student.name)
         for student in roster.students
     ]
     matches = match_students(people, students, has_names=class_.has_names)

@@ -69,7 +69,7 @@ def number(value: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class PlatformTable:
     """A table that a platform wrote."""
 
     path: Path
@@ -84,7 +84,7 @@ class Table:
         return self.header.index(name) if name in self.header else None
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> PlatformTable:
     """Read a CSV file. Raises `UsageError` for an unreadable or empty one."""
     try:
         with open(path, "rb", opener=ordinary) as stream:
@@ -103,4 +103,4 @@ def read_table(path: Path) -> Table:
         raise UsageError(f"{path}: it is empty.", "Export the file from the platform once more.")
     header = tuple(name.strip() for name in lines[0][1])
     rows = tuple(tuple([*line, *[""] * len(header)][: len(header)]) for _, line in lines[1:])
-    return Table(path, header, rows, delimiter, tuple(number for number, _ in lines[1:]))
+    return PlatformTable(path, header, rows, delimiter, tuple(number for number, _ in lines[1:]))

@@ -29,7 +29,7 @@ from typing import Any
 
 from gpututor import __version__
 from gpututor.cli.device_options import add_device_arguments, settle_device
-from gpututor.cli.trace_report import Run, compare_runs, describe_run, read_run
+from gpututor.cli.trace_report import TracedRun, compare_runs, describe_run, read_run
 from gpututor.errors import TutorError, UsageError
 
 _SECOND_INTERRUPT_S = 0.5
@@ -70,7 +70,7 @@ def main(arguments: argparse.Namespace) -> int:
         "options": ({"virtual_time": False} if arguments.real_time else {})
         | ({"values": False} if arguments.no_values else {}),
     }
-    runs: list[Run] = []
+    runs: list[TracedRun] = []
     for name in names:
         if runs:
             _report(f"gpututor: running again on {name}, without input (output hidden) …\n")
@@ -139,7 +139,7 @@ def _program(task: dict[str, Any]) -> str:
     return f"-m {task['name']}" if task["is_module"] else os.path.basename(task["name"].rstrip(os.sep))
 
 
-def _run(task: dict[str, Any], chrome: Path | None, *, quiet: bool) -> Run:
+def _run(task: dict[str, Any], chrome: Path | None, *, quiet: bool) -> TracedRun:
     """Run the program once; write its timeline to `chrome`. Raises `UsageError` if it could not start."""
     with tempfile.TemporaryDirectory(prefix="gpututor-") as folder:
         words = json.dumps({**task, "chrome": chrome is not None, "folder": folder})
@@ -204,7 +204,7 @@ def _is_in_the_foreground() -> bool:
         return False
 
 
-def _write(word: str, command: list[str], runs: list[Run]) -> None:
+def _write(word: str, command: list[str], runs: list[TracedRun]) -> None:
     outputs = [run.to_json() for run in runs]
     result = {"schema_version": 1, "gpututor": __version__, "command": command, "runs": outputs}
     text = json.dumps(result, indent=2)

@@ -29,7 +29,7 @@ _LEAST_WAIT = 0.02
 _JSON_KEYS = ("rank", "device", "modelled", "host_ns", "time_ns", "waited_ns", "real_s", "error", "summary")
 
 
-class Process:
+class TracedProcess:
     """The report of a process; empty if the process ended before it could write one."""
 
     def __init__(self, report: dict[str, Any]) -> None:
@@ -79,14 +79,14 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Run:
+class TracedRun:
     """A run of the program."""
 
     gpu: str | None
     code: int
     """Exit code; 128 + N for signal N."""
-    main: Process
-    children: Sequence[Process] = ()
+    main: TracedProcess
+    children: Sequence[TracedProcess] = ()
     """Processes that it started and that used a device, by rank."""
     chrome: str = ""
     """File with the timeline of all processes that used a device; empty if there is none."""
@@ -96,12 +96,12 @@ class Run:
     """True if other processes computed without a device, such as workers of a DataLoader."""
 
     @property
-    def shown(self) -> Process:
+    def shown(self) -> TracedProcess:
         """The process whose report represents the run."""
         return self.children[0] if self.children and not self.main.devices else self.main
 
     @property
-    def processes(self) -> list[Process]:
+    def processes(self) -> list[TracedProcess]:
         return [self.main, *self.children]
 
     def to_json(self) -> dict[str, Any]:
@@ -111,19 +111,19 @@ class Run:
         return {"gpu": self.gpu, "exit_code": self.code, "processes": processes}
 
 
-def read_run(gpu: str | None, code: int, folder: Path, *, interrupted: bool = False) -> Run:
+def read_run(gpu: str | None, code: int, folder: Path, *, interrupted: bool = False) -> TracedRun:
     """Read the reports in `folder`."""
     reports = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
     first = folder / FIRST
-    main = Process(reports.pop(first, {}))
-    children = [(path, Process(report)) for path, report in reports.items()]
+    main = TracedProcess(reports.pop(first, {}))
+    children = [(path, TracedProcess(report)) for path, report in reports.items()]
     used = [(path, child) for path, child in children if child.devices or child.traceback]
     used.sort(key=lambda pair: (pair[1].rank is None, pair[1].rank or 0, pair[0]))
     workers = [(path, child) for path, child in children if child.summary.get("events") and not child.devices]
     shown = [*([(first, main)] if main.devices or not used else []), *used, *workers]
     names = {path: process.name(number) if len(shown) > 1 else "" for number, (path, process) in enumerate(shown)}
     has_workers = bool(workers) or main.has_forked
-    return Run(gpu, code, main, [child for _, child in used], _timeline(names, folder), interrupted, has_workers)
+    return TracedRun(gpu, code, main, [child for _, child in used], _timeline(names, folder), interrupted, has_workers)
 
 
 def _timeline(names: dict[Path, str], folder: Path) -> str:
@@ -139,7 +139,7 @@ def _timeline(names: dict[Path, str], folder: Path) -> str:
     return str(path)
 
 
-def describe_run(run: Run, program: str) -> str:
+def describe_run(run: TracedRun, program: str) -> str:
     """Return the text of a run, ending in a newline."""
     program = escape_control_chars(program)
     if not run.main.report and not run.children:
@@ -160,13 +160,13 @@ def describe_run(run: Run, program: str) -> str:
     return "\n".join(["\n".join(lines) + "\n", *table, process.report["words"] or nothing])
 
 
-def _error(process: Process) -> str:
+def _error(process: TracedProcess) -> str:
     """Return a short form of the uncaught exception; Python's own traceback is already on stderr."""
     words = escape_control_chars(process.error).replace("\n", " ")
     return f": {textwrap.shorten(words, MOST_OF_AN_ERROR, placeholder=' …')}" if words else ""
 
 
-def _head(process: Process, program: str) -> str:
+def _head(process: TracedProcess, program: str) -> str:
     device = process.device
     if not process.report["modelled"]:
         times = "times were measured" if process.summary.get("timed") else "times were not measured"
@@ -185,7 +185,7 @@ def _ending(code: int) -> str:
     return f"by {names[code]}" if code in names else f"with exit code {code}"
 
 
-def _processes(run: Run) -> str:
+def _processes(run: TracedRun) -> str:
     from gpututor.trace.text import table
 
     used = [process for process in run.processes if process.devices]
@@ -205,7 +205,7 @@ def _processes(run: Run) -> str:
     return "\n".join([heading, *table(rows, indent=2), *more, *slowest]) + "\n"
 
 
-def _longest_wait(used: list[Process]) -> str:
+def _longest_wait(used: list[TracedProcess]) -> str:
     """Describe the process that waited longest in collectives; empty if that was next to nothing."""
     number, process = max(enumerate(used), key=lambda pair: pair[1].waited_ns)
     if not process.time_ns or process.waited_ns < _LEAST_WAIT * process.time_ns:
@@ -217,7 +217,7 @@ def _longest_wait(used: list[Process]) -> str:
     )
 
 
-def compare_runs(runs: list[Run], not_run: Sequence[str] = ()) -> str:
+def compare_runs(runs: list[TracedRun], not_run: Sequence[str] = ()) -> str:
     """Return a table with a row for each GPU, ending in a newline; `not_run` are GPUs skipped after an interrupt."""
     from gpututor.trace.text import Candidate, comparison
 
@@ -225,7 +225,7 @@ def compare_runs(runs: list[Run], not_run: Sequence[str] = ()) -> str:
     return comparison([*map(_candidate, runs), *missing], modelled=True)
 
 
-def _candidate(run: Run) -> Candidate:
+def _candidate(run: TracedRun) -> Candidate:
     from gpututor.trace.text import LAUNCH_BOUND, Candidate
 
     device = run.shown.device

@@ -55,17 +55,17 @@ class TraceRequest:
         return json.dumps(asdict(self))
 
 
-def requested() -> Report | None:
+def requested() -> ProcessReport | None:
     """Return this process's report, if the process that started it requested one."""
     text = os.environ.get(VARIABLE)
     if not text:
         return None
     request = TraceRequest.from_json(text)
     # A fork server may outlive the folder. Each of its children has its own process id.
-    return Report(request, f"{os.getpid()}.json") if os.path.isdir(request.folder) else None
+    return ProcessReport(request, f"{os.getpid()}.json") if os.path.isdir(request.folder) else None
 
 
-class Report:
+class ProcessReport:
     def __init__(self, request: TraceRequest, name: str = FIRST) -> None:
         self.recorder = Recorder(is_learners=request.learners, limit=LIMIT)
         self._request = request

@@ -49,7 +49,7 @@ Place = tuple[str, int | None]
 NOWHERE: Place = ("", None)
 
 
-class Places:
+class LineFinder:
     """Finds the learner's line that runs. Safe from any thread, at any time."""
 
     def __init__(self, files: Collection[str], is_learners: Callable[[str], bool] | None = None) -> None:
@@ -117,7 +117,7 @@ class Recorder:
         is_learners: Callable[[str], bool] | None = None,
         limit: int | None = LIMIT,
     ) -> None:
-        """`Places` explains the first two. `limit` is the number of events to store, None for all."""
+        """`LineFinder` explains the first two. `limit` is the number of events to store, None for all."""
         self.switched_off = 0
         """Number of times that `enabled` became false: unchanged between two reads only if the recorder stayed on."""
         self.trace = Trace(limit)
@@ -126,7 +126,7 @@ class Recorder:
         """Called before the trace is read: lets a clock find out when the work that is still queued runs."""
         self.unseen: Callable[[str], None] = lambda device: None
         """Called for work on a device that is not recorded because the recorder is off."""
-        self.places = Places(learner_files, is_learners)
+        self.places = LineFinder(learner_files, is_learners)
         self.place = self.places.find
         """Returns the learner's file and line that run now: `place(skip)`, see `Places.find`."""
 

@@ -1,7 +1,7 @@
 """Entry point of `gpututor run` and `gpututor trace`: runs a program on the selected device, ungraded.
 
 - `python -m gpututor.devices.run_program run [--device D] [--gpu G] [--gpus N] [--memory S] FILE [ARGS …]`
-- `python -m gpututor.devices.run_program trace TASK`, where TASK is a JSON object with the fields of `Task`
+- `python -m gpututor.devices.run_program trace TASK`, where TASK is a JSON object with the fields of `TraceOptions`
 
 The program owns stdin, stdout, stderr and the exit code. A traced program's report is written to a folder when Python
 exits, after the program's threads and its `atexit` functions; see `gpututor.devices.process_report`.
@@ -106,7 +106,7 @@ def on_device(request: DeviceRequest, recorder: Recorder | None = None) -> Itera
 
 
 @dataclass(frozen=True)
-class Task:
+class TraceOptions:
     """The options of `gpututor trace`, not yet validated."""
 
     name: str
@@ -149,7 +149,7 @@ def run(words: list[str]) -> None:
         parser.exit(error.exit_code, f"gpututor: {error}\n")
 
 
-def trace(task: Task) -> None:
+def trace(task: TraceOptions) -> None:
     """Run a program with the recorder on."""
     die_with_parent()
     received: list[int] = []
@@ -160,7 +160,7 @@ def trace(task: Task) -> None:
             gpu_spec(name)
         check(program)
         trace_request = process_report.TraceRequest(task.folder, learners_of(program), task.chrome)
-        report = process_report.Report(trace_request)
+        report = process_report.ProcessReport(trace_request)
 
         def began(device: SelectedDevice) -> None:
             os.environ[process_report.VARIABLE] = trace_request.to_json()
@@ -207,6 +207,6 @@ def _end_on_sigterm(received: list[int]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "trace":
-        trace(Task(**json.loads(sys.argv[2])))
+        trace(TraceOptions(**json.loads(sys.argv[2])))
     else:
         run(sys.argv[2:])

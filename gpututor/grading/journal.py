@@ -94,7 +94,7 @@ def _digest(folder: Path, files: Iterable[Path]) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """A file of the journal."""
 
     key: GradingKey
@@ -138,7 +138,7 @@ def read_entry(journal: Path, key: GradingKey) -> Report | None:
     return entry.report
 
 
-def entries(journal: Path) -> Iterator[Entry | GradingError]:
+def entries(journal: Path) -> Iterator[JournalEntry | GradingError]:
     """Yield all entries, in the order of the files' names, and an error for each file that cannot be read."""
     for path in sorted(journal.glob("[0-9a-f][0-9a-f]/*.json")):
         try:
@@ -147,13 +147,13 @@ def entries(journal: Path) -> Iterator[Entry | GradingError]:
             yield error
 
 
-def _read(path: Path) -> Entry:
+def _read(path: Path) -> JournalEntry:
     try:
         with open(path, encoding="utf-8", opener=ordinary) as stream:
             data = json.load(stream)
         if isinstance(data, dict) and isinstance(data.get("report"), dict):
             data = {**data, "report": upgraded(data["report"])}
-        return read(Entry, data, "")
+        return read(JournalEntry, data, "")
     except FileNotFoundError:
         raise
     except (OSError, ValueError, RecursionError) as error:

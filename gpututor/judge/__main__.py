@@ -73,7 +73,7 @@ def return_free_memory() -> None:
         _malloc_trim(ctypes.c_size_t(0))
 
 
-class Server:
+class JudgeServer:
     """Server for one client."""
 
     def __init__(
@@ -202,7 +202,7 @@ def main() -> None:
     os.dup2(null, 0)
     workers = SOURCES[arguments.workers](ISOLATIONS[arguments.isolation]())
     os.set_inheritable(arguments.keeper, False)
-    Server(requests, answers, workers, keeper=arguments.keeper, once=arguments.once).serve()
+    JudgeServer(requests, answers, workers, keeper=arguments.keeper, once=arguments.once).serve()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,15 @@ from typing import Any
 
 import torch
 
-from gpututor.checks.authors import Frame, authors_frames, check_fits, definition, describe_error, fault_at, fault_of
+from gpututor.checks.authors import (
+    AuthorFrame,
+    authors_frames,
+    check_fits,
+    definition,
+    describe_error,
+    fault_at,
+    fault_of,
+)
 from gpututor.checks.model import Call, Check, Finding, Machine, Run
 from gpututor.course.loader import load_exercise
 from gpututor.course.model import Exercise
@@ -169,7 +177,7 @@ class AuthorRuns:
         if (broke := failure.worker_broke) is not None:
             if broke.given is None:
                 raise broke
-            raise fault_at([Frame(str(given), *frame) for frame in broke.given.frames], broke.given.said, given)
+            raise fault_at([AuthorFrame(str(given), *frame) for frame in broke.given.frames], broke.given.said, given)
         if failure.exited:
             problem = f"this file or {name} ended the worker's process: {failure.finding.got}"
             raise CourseError(f"{given}: {problem}", "Remove os._exit() and similar calls from both files.")

@@ -60,7 +60,7 @@ from gpututor.judge.devices import (
 )
 from gpututor.judge.isolation.probe import working
 from gpututor.judge.recorder import RecordingWriter
-from gpututor.judge.runner import Observation, Opener, RunPlan, SourceFile, make_run_plan, run_submission
+from gpututor.judge.runner import Opener, RunObservation, RunPlan, SourceFile, make_run_plan, run_submission
 from gpututor.judge.source_review import names_of, review, suspicions_in
 from gpututor.judge.suspicions import find_inconsistencies
 from gpututor.judge.timing.measure import TIMING_WORKERS, measure
@@ -341,7 +341,7 @@ class _Grading:
             of=self._of,
         )
 
-    def _judge(self, observation: Observation, spec: MachineSpec, authors: AuthorRuns) -> None:
+    def _judge(self, observation: RunObservation, spec: MachineSpec, authors: AuthorRuns) -> None:
         """Judge built-in checks, then the author's, each after its prerequisites, and timed checks last."""
         checks, failure, run = self._code.checks, observation.failure, observation.run
         for verdict in builtin_verdicts(observation, self.exercise):
@@ -399,7 +399,7 @@ def _is_timed(check: Check, machine: Machine) -> bool:
     return check.speed is not None and not machine.virtual and check.applies(machine)
 
 
-def _summary(spec: MachineSpec, device: str, observation: Observation, exercise: Exercise) -> RunSummary:
+def _summary(spec: MachineSpec, device: str, observation: RunObservation, exercise: Exercise) -> RunSummary:
     default_gpu = next((scenario.gpu for scenario in exercise.scenarios if scenario.name == spec.scenario.name), "")
     differs = spec.kind == "virtual" and spec.device != "cpu" and default_gpu != spec.scenario.gpu
     return RunSummary(

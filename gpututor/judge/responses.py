@@ -35,7 +35,7 @@ class WorkerProtocolError(GradingError):
         """Fault of the exercise's `given.py`, if the worker names one."""
 
 
-class SubmissionFailed(Exception):
+class SubmissionFailure(Exception):
     """The worker's report that the submission could not be loaded or called."""
 
     def __init__(self, failure: Failure) -> None:
@@ -46,12 +46,12 @@ class SubmissionFailed(Exception):
 
 
 def expect(frame: Frame, event: str) -> None:
-    """Raise `SubmissionFailed`, `WorkerProtocolError`, or `FrameError` for anything but `event`."""
+    """Raise `SubmissionFailure`, `WorkerProtocolError`, or `FrameError` for anything but `event`."""
     if frame.header.get("event") == "broken":
         words = str(frame.header.get("words"))[-4000:]
         raise WorkerProtocolError(escape_control_chars(words), GivenFault.from_json(frame.header.get("given")))
     if frame.header.get("event") == "failed":
-        raise SubmissionFailed(Failure.from_json(frame.header.get("failure")))
+        raise SubmissionFailure(Failure.from_json(frame.header.get("failure")))
     if frame.header.get("event") != event:
         raise FrameError(f"the worker answered {str(frame.header.get('event'))[:40]!r} instead of {event!r}")
 
@@ -61,14 +61,14 @@ def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wa
     header = frame.header
     try:
         expect(frame, "returned")
-    except SubmissionFailed as failed:
+    except SubmissionFailure as failed:
         with contextlib.suppress(TraceError):  # the trace is for people only: no verdict depends on it
             failed.trace = trace_from_json(header.get("trace"), limit=sizes.events)
         raise
     trace = trace_from_json(header.get("trace"), limit=sizes.events)
     if trace.dropped:
         message = f"one call caused more than {sizes.events:,} device events; later events are not recorded"
-        raise SubmissionFailed(Failure("refused", "", message, None, ""))
+        raise SubmissionFailure(Failure("refused", "", message, None, ""))
     files, folder, values = files_of(frame, wanted)
     decoder = Decoder(values)
     output = decoder.unpack(header.get("output"))

@@ -14,7 +14,7 @@ from gpututor.judge import failures
 from gpututor.judge.channel import DeadlinePassed, WorkerSession
 from gpututor.judge.devices import to_machine
 from gpututor.judge.failures import RunFailure
-from gpututor.judge.responses import SubmissionFailed, WorkerProtocolError, expect, rank_fields, read_call, read_ranks
+from gpututor.judge.responses import SubmissionFailure, WorkerProtocolError, expect, rank_fields, read_call, read_ranks
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.judge.workers.worker import LimitExceeded
 from gpututor.protocol.decode import Decoder
@@ -63,7 +63,7 @@ class SourceFile:
 
 
 @dataclass
-class Observation:
+class RunObservation:
     """Result of one run."""
 
     run: Run
@@ -89,7 +89,7 @@ def run_submission(
     plan: RunPlan,
     on_call: Callable[[int], None] = lambda _: None,
     on_output: Callable[[str], None] = lambda _: None,
-) -> Observation:
+) -> RunObservation:
     """Run `submission` on the machine `spec`, `plan.repeats` times for each of `inputs`.
 
     `on_call` gets the number of each case, from 1, before its calls. `on_output` gets the newest printed line now and
@@ -112,7 +112,7 @@ def run_submission(
             repeated.append(tuple(_call(session, drawn, source, sizes, plan, exercise) for _ in range(plan.repeats)))
         expect(session.ask({"op": "leave"}), "left")
         session.check_silence()
-    except SubmissionFailed as failed:
+    except SubmissionFailure as failed:
         which = describe_call(len(repeated), exercise.cases, drawn) if stage == "runs" else ""
         failure = failures.from_failure(failed.failure, stage, exercise, source, which, failed.trace)
         if failed.trace is not None:
@@ -129,7 +129,7 @@ def run_submission(
     run = Run(to_machine(spec, worker.devices), calls, source, exercise.entry, tuple(repeated))
     changed, outside = tuple(session.changed), tuple(session.outside)
     printed, dropped_bytes = channel.printed.text, channel.printed.dropped_bytes
-    return Observation(run, failure, printed, dropped_bytes, kinds, changed, outside, stopped)
+    return RunObservation(run, failure, printed, dropped_bytes, kinds, changed, outside, stopped)
 
 
 def load_request(
@@ -158,7 +158,7 @@ def _call(
     if (received_bytes := session.channel.received_bytes) > KEPT_BYTES:
         amount = f"{received_bytes:,} bytes; at most {KEPT_BYTES:,} are allowed"
         message = f"the results and traces of the calls so far take {amount}"
-        raise SubmissionFailed(Failure("refused", "", message, None, ""))
+        raise SubmissionFailure(Failure("refused", "", message, None, ""))
     if exercise.kind == "processes":
         return read_ranks(frame, drawn, source, sizes, plan.files, exercise.processes)
     return read_call(frame, drawn, source, sizes, plan.files)
@@ -168,7 +168,7 @@ def _leave(worker: Worker, session: WorkerSession) -> None:
     """End the scenario in a worker whose run failed, so that the next scenario can use the worker."""
     try:
         expect(session.ask({"op": "leave"}), "left")
-    except (*failures.REQUEST_ERRORS, SubmissionFailed):
+    except (*failures.REQUEST_ERRORS, SubmissionFailure):
         worker.kill()  # the run has failed already; the next scenario must not get a broken worker
 
 
@@ -214,7 +214,7 @@ class Opener:
             refusal = f"opening it took more than {limits.wall_s:g} s"
         except LimitExceeded as over:
             refusal = f"opening it took too much of the machine ({over})"
-        except (EndOfFrames, SubmissionFailed, WorkerProtocolError):
+        except (EndOfFrames, SubmissionFailure, WorkerProtocolError):
             refusal = "the process that opened it crashed"
         except (FrameError, ValueRefused) as error:
             refusal = f"a value in it cannot be read: {error}"

@@ -23,7 +23,7 @@ UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
-class Rule:
+class NameRule:
     """A kind of name, and its sentence. Names of several parts are matched with imports resolved."""
 
     sentence: str
@@ -39,8 +39,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _rule(sentence: str, **names: str) -> Rule:
-    return Rule(sentence, **{kind: _words(text) for kind, text in names.items()})
+def _rule(sentence: str, **names: str) -> NameRule:
+    return NameRule(sentence, **{kind: _words(text) for kind, text in names.items()})
 
 
 _GRADER = "uses gpututor, which grades it"
@@ -270,7 +270,7 @@ class _Reader:
         return f"{self._aliases.get(first, first)}{dot}{rest}"
 
 
-def _modules(rule: Rule, root: str) -> frozenset[str]:
+def _modules(rule: NameRule, root: str) -> frozenset[str]:
     """Return the modules of a rule below `root`: `torch.signal` is signal processing."""
     return rule.modules - {"signal"} if root in _OF_SIGNAL_PROCESSING else rule.modules
 

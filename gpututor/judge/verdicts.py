@@ -12,7 +12,7 @@ from gpututor.course.model import Exercise
 from gpututor.errors import TutorError
 from gpututor.grading.report import Outcome, Status, Verdict
 from gpututor.judge import failures
-from gpututor.judge.runner import Observation
+from gpututor.judge.runner import RunObservation
 from gpututor.text import truncate
 from gpututor.trace.formatting import duration
 
@@ -35,7 +35,7 @@ _WORST_FIRST = (
 )
 
 
-def builtin_verdicts(observation: Observation, exercise: Exercise) -> Iterator[Verdict]:
+def builtin_verdicts(observation: RunObservation, exercise: Exercise) -> Iterator[Verdict]:
     """Yield the verdicts on `loads` and `runs`, up to the first failure, and on `prints` if it failed."""
     failure, machine = observation.failure, observation.run.machine
     for stage in ("loads", "runs"):
@@ -142,7 +142,7 @@ def failed_verdict(
     return Verdict(name, sentence, finding.status, machine.scenario.name, expected, got, finding.line, why, advice)
 
 
-def _too_much_output(observation: Observation, limit_kib: int) -> Verdict:
+def _too_much_output(observation: RunObservation, limit_kib: int) -> Verdict:
     total = observation.printed_dropped_bytes + len(observation.printed.encode())
     return Verdict(
         "prints",

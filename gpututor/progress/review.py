@@ -70,7 +70,7 @@ class Repeat:
 
 
 @dataclass(frozen=True)
-class Mistake:
+class RecurringFailure:
     """A check that failed, in one or more exercises."""
 
     check: str
@@ -127,7 +127,7 @@ def _times(number: int) -> str:
     return {1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
-def mistakes(all_attempts: Iterable[AttemptSummary]) -> tuple[Mistake, ...]:
+def mistakes(all_attempts: Iterable[AttemptSummary]) -> tuple[RecurringFailure, ...]:
     """Return the checks that failed, the most frequent first; a check counts once an attempt."""
     times: Counter[str] = Counter()
     sentences: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -139,7 +139,9 @@ def mistakes(all_attempts: Iterable[AttemptSummary]) -> tuple[Mistake, ...]:
         for failed in attempt.failed:
             sentences[failed.check][failed.sentence] += 1
     return tuple(
-        Mistake(check, sentences[check].most_common(1)[0][0], number, tuple(dict(exercises[check].most_common())))
+        RecurringFailure(
+            check, sentences[check].most_common(1)[0][0], number, tuple(dict(exercises[check].most_common()))
+        )
         for check, number in times.most_common()
     )
 
@@ -194,7 +196,7 @@ def practice(all_attempts: Iterable[AttemptSummary], zone: tzinfo | None = None)
     return Practice(seconds, frozenset(days), sum(first_tries.values()))
 
 
-def general_rule(mistake: Mistake) -> str:
+def general_rule(mistake: RecurringFailure) -> str:
     """Return the check's rule for any exercise; for a check of the author's own, its most frequent sentence."""
     return _KINDS.get(mistake.check, mistake.sentence)
 
@@ -217,7 +219,7 @@ def _names_in(exercise: Exercise) -> frozenset[str]:
     return frozenset()
 
 
-def lesson_about(mistake: Mistake, names: CheckNames) -> str:
+def lesson_about(mistake: RecurringFailure, names: CheckNames) -> str:
     """Return the slug of the lesson that teaches the rule of a check; empty for built-in checks.
 
     That is the first lesson with the check in half of its exercises, else the lesson with most such exercises. For a

@@ -38,7 +38,7 @@ which any device worked. `between` counts copies from device to device.
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class AmountDifference:
     """An amount of both calls."""
 
     name: str
@@ -74,7 +74,7 @@ def _amounts_of_process(rows: TraceArrays) -> dict[str, int]:
     return {name: int(value) for name, value in sums.items()}
 
 
-def differences(left: Amounts, right: Amounts) -> tuple[Difference, ...]:
+def differences(left: Amounts, right: Amounts) -> tuple[AmountDifference, ...]:
     """Compare each amount that is not 0 in both."""
     rows = []
     times = left["elapsed"], right["elapsed"]
@@ -87,13 +87,13 @@ def differences(left: Amounts, right: Amounts) -> tuple[Difference, ...]:
             # Neither less nor more is better: the same work may take less time.
             here, there = _percent(left), _percent(right)
             words = f"{here} of the time, not {there}" if here != there else f"{here} of the time in both"
-            rows.append(Difference(name, duration(ours), duration(theirs), words, 0))
+            rows.append(AmountDifference(name, duration(ours), duration(theirs), words, 0))
         elif ours or theirs:
             rows.append(_difference(name, unit, ours, theirs))
     return tuple(rows)
 
 
-def _difference(name: str, unit: str, left: int, right: int) -> Difference:
+def _difference(name: str, unit: str, left: int, right: int) -> AmountDifference:
     shown = {"time": duration, "bytes": size}.get(unit, "{:,}".format)
     ours, theirs = shown(left), shown(right)
     is_same = same_time(left, right) if unit == "time" else ours == theirs
@@ -103,7 +103,7 @@ def _difference(name: str, unit: str, left: int, right: int) -> Difference:
         words = f"{shown(abs(left - right))} {'less' if left < right else 'more'}"
     else:
         words = counted(unit, left, right)
-    return Difference(name, ours, theirs, words, 0 if is_same else 1 if left < right else -1)
+    return AmountDifference(name, ours, theirs, words, 0 if is_same else 1 if left < right else -1)
 
 
 def counted(noun: str, left: int, right: int) -> str:
@@ -121,7 +121,7 @@ def ratio_words(left: int, right: int) -> str:
     return f"{ratio} × as {'fast' if left < right else 'long'}"
 
 
-def in_one_sentence(differences: Iterable[Difference]) -> str:
+def in_one_sentence(differences: Iterable[AmountDifference]) -> str:
     """List the counts that differ: `11.4 × as fast, 3,118 kernels fewer, 24 waits fewer`."""
     words = [
         # There are several kinds of copies; their names contain the kind.

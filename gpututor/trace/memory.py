@@ -41,7 +41,7 @@ class OutOfMemoryEvent:
     """Index of the last memory event before it; -1 if there is none."""
 
 
-class Reading(NamedTuple):
+class MemoryReading(NamedTuple):
     """Allocated bytes at a moment."""
 
     allocated: int
@@ -116,20 +116,20 @@ class MemoryTimeline:
         return self._rows.place_at(self._numbers[self._peak]) if self._peak >= 0 else NOWHERE
 
     @property
-    def peak(self) -> Reading:
-        return Reading(self.peak_bytes, self._peak, self.peak_at)
+    def peak(self) -> MemoryReading:
+        return MemoryReading(self.peak_bytes, self._peak, self.peak_at)
 
-    def reading(self, number: int) -> Reading:
+    def reading(self, number: int) -> MemoryReading:
         """Return the reading after event `number`, from 0; -1 is before the first."""
         if number < 0:
-            return Reading(self.before, -1, self.begin)
-        return Reading(int(self.allocated[number]), number, int(self.moments[number]))
+            return MemoryReading(self.before, -1, self.begin)
+        return MemoryReading(int(self.allocated[number]), number, int(self.moments[number]))
 
     @property
-    def last(self) -> Reading:
+    def last(self) -> MemoryReading:
         return self.reading(self.moments.size - 1)
 
-    def highest(self, columns: int) -> list[Reading]:
+    def highest(self, columns: int) -> list[MemoryReading]:
         """Return the highest reading in each of `columns` equal parts of the time."""
         # The first moment of each part, rounded up.
         edges = [self.begin - (self.begin - self.end) * column // columns for column in range(columns)]

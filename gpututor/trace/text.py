@@ -17,7 +17,7 @@ from gpututor.trace.events import DTYPES, Kind
 from gpututor.trace.formatting import UNITS, bandwidth, duration, operations, share, size, speed
 from gpututor.trace.hazards import hazard_of
 from gpututor.trace.summary import CopyGroup, DeviceSummary, KernelGroup, Summary
-from gpututor.trace.timeline import Lane, LaneKind, Span, TimelineLayout
+from gpututor.trace.timeline import Lane, LaneKind, SpanKind, TimelineLayout
 
 WIDTH = 80
 LAUNCH_BOUND = 0.3
@@ -300,9 +300,9 @@ def cause_of(layout: TimelineLayout, lane: Lane, number: int) -> Cause | None:
     This is the last event to end before it.
     """
     rows, row = layout.rows(lane), int(lane.row[number])
-    if lane.span[number] == Span.WAIT:
+    if lane.span[number] == SpanKind.WAIT:
         since, until = int(rows.start[row]), int(rows.end[row])
-    elif lane.span[number] in (Span.KERNEL, Span.COPY, Span.COLLECTIVE):
+    elif lane.span[number] in (SpanKind.KERNEL, SpanKind.COPY, SpanKind.COLLECTIVE):
         since, until = int(rows.launched[row]), int(rows.start[row])
     else:
         return None
@@ -325,7 +325,7 @@ def cause_of(layout: TimelineLayout, lane: Lane, number: int) -> Cause | None:
     return best[2] if best else None
 
 
-_WORK = (Span.KERNEL, Span.COPY, Span.COLLECTIVE)
+_WORK = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.COLLECTIVE)
 
 
 class _Describer:
@@ -333,7 +333,7 @@ class _Describer:
         self._layout, self._lane, self._number = layout, lane, number
         self._rows = rows = layout.rows(lane)
         self._row = row = int(lane.row[number])
-        self._span = Span(int(lane.span[number]))
+        self._span = SpanKind(int(lane.span[number]))
         self._times = times
         self._name = rows.names[rows.name[row]]
         self._place = rows.place_at(row)
@@ -355,39 +355,39 @@ class _Describer:
     def _title(self) -> str:
         name = self._name
         match self._span:
-            case Span.KERNEL | Span.COLLECTIVE:
+            case SpanKind.KERNEL | SpanKind.COLLECTIVE:
                 return f"{name} on {self._lane.title}"
-            case Span.COPY | Span.HOST_COPY:
-                waits = ", and the host waits" if self._span is Span.HOST_COPY else ""
+            case SpanKind.COPY | SpanKind.HOST_COPY:
+                waits = ", and the host waits" if self._span is SpanKind.HOST_COPY else ""
                 return f"Copy of {size(self._size)} {self._direction()}{waits}"
-            case Span.WAIT:
+            case SpanKind.WAIT:
                 return f"The host waits {_WAITS.get(name, f'in {name}')}"
-            case Span.COMPUTE:
+            case SpanKind.COMPUTE:
                 return f"{name} on the CPU"
-            case Span.LAUNCH:
+            case SpanKind.LAUNCH:
                 return f"Launch of {f'a copy {self._direction()}' if self._is_copy else name}"
-            case Span.RANGE:
+            case SpanKind.RANGE:
                 return f"Range {name}"
-            case Span.HAZARD:
+            case SpanKind.HAZARD:
                 return f"Hazard: {name}"
             case _:
                 return f"Out of memory: {size(self._size)} asked for on {self._device()}"
 
     def _facts(self) -> list[str]:
         match self._span:
-            case Span.KERNEL | Span.COMPUTE:
+            case SpanKind.KERNEL | SpanKind.COMPUTE:
                 return [self._when(), self._work()]
-            case Span.COLLECTIVE:
+            case SpanKind.COLLECTIVE:
                 return [self._when(), f"{size(self._size)} sent{_bracket(bandwidth(self._size, self._duration))}"]
-            case Span.COPY | Span.HOST_COPY:
+            case SpanKind.COPY | SpanKind.HOST_COPY:
                 partner = int(self._rows.partner[self._row])
                 before = f"The same bytes were copied before, at {self._rows.place_at(partner)}" if partner >= 0 else ""
                 return [self._when(), self._copied(), before]
-            case Span.LAUNCH:
+            case SpanKind.LAUNCH:
                 return [self._done()]
-            case Span.HAZARD:
+            case SpanKind.HAZARD:
                 return [f"Met at {self._at()}"]
-            case Span.OUT_OF_MEMORY:
+            case SpanKind.OUT_OF_MEMORY:
                 return [f"At {self._at()}, when {size(int(self._rows.allocated[self._row]))} were allocated"]
             case _:
                 return [self._when()]
@@ -446,7 +446,7 @@ class _Describer:
 
     def _waited(self) -> str:
         cause = cause_of(self._layout, self._lane, self._number)
-        if self._span is Span.WAIT:
+        if self._span is SpanKind.WAIT:
             if cause is None:
                 return "Nothing was left to wait for"
             before = cause_of(self._layout, *cause) if cause.lane.kind is LaneKind.TO_HOST else None
@@ -460,7 +460,7 @@ class _Describer:
         words = f"Launched at {self._at()}, waited {duration(wait)}"
         if cause is not None:
             return f"{words} for {self._name_of(cause)}"
-        return f"{words} for the other ranks" if self._span is Span.COLLECTIVE else words
+        return f"{words} for the other ranks" if self._span is SpanKind.COLLECTIVE else words
 
     def _name_of(self, cause: Cause) -> str:
         """Return text like `aten::mm on stream 3 (train.py:12)`."""

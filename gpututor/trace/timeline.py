@@ -13,7 +13,7 @@ from gpututor.trace.arrays import Coverage, Intervals, Mask, Numbers, TraceArray
 from gpututor.trace.events import Kind
 
 
-class Span(IntEnum):
+class SpanKind(IntEnum):
     """Kinds of spans. If two fill the same share of a cell, the first of them is shown."""
 
     KERNEL = 1
@@ -48,7 +48,7 @@ class LaneCells:
     """Cells of a lane, from left to right; arrays of one length."""
 
     kind: NDArray[np.int8]
-    """The `Span` that fills most of the cell; 0 for an empty cell."""
+    """The `SpanKind` that fills most of the cell; 0 for an empty cell."""
     fill: NDArray[np.float64]
     """Share of the cell's time with any span, 0 to 1."""
     count: Numbers
@@ -97,7 +97,7 @@ class Lane:
             int(kind): _coverage(self.start[self.span == kind], self._seen_end[self.span == kind])
             for kind in np.unique(self.span)
         }
-        marked = (self.hazard >= 0) | np.isin(self.span, (Span.HAZARD, Span.OUT_OF_MEMORY))
+        marked = (self.hazard >= 0) | np.isin(self.span, (SpanKind.HAZARD, SpanKind.OUT_OF_MEMORY))
         self._hazards: Numbers = self.start[marked]
 
     def __len__(self) -> int:
@@ -117,7 +117,7 @@ class Lane:
             inside = np.diff(covered.before(edges))
             more = inside > most
             kind[more], most[more] = number, inside[more]
-        waits = self._by_kind.get(Span.WAIT)
+        waits = self._by_kind.get(SpanKind.WAIT)
         return LaneCells(
             kind=kind,
             fill=np.diff(self._all.before(edges)) / (right - left),
@@ -202,10 +202,10 @@ class TimelineLayout:
     def other_end(self, lane: int, number: int) -> tuple[int, int] | None:
         """Return (lane, number) of a launch's work, or of the launch of a piece of work."""
         here = self.lanes[lane]
-        row, is_launch = int(here.row[number]), here.span[number] == Span.LAUNCH
+        row, is_launch = int(here.row[number]), here.span[number] == SpanKind.LAUNCH
         for place, other in enumerate(self.lanes):
             if other.process == here.process and (other.kind is LaneKind.HOST) != is_launch:
-                fits = (other.row == row) & (is_launch | (other.span == Span.LAUNCH))
+                fits = (other.row == row) & (is_launch | (other.span == SpanKind.LAUNCH))
                 if fits.any() and other.kind is not LaneKind.RANGES:
                     return place, int(np.argmax(fits))
         return None
@@ -214,7 +214,7 @@ class TimelineLayout:
         """Return (time, lane, number) of each hazard, failed allocation and wait, sorted."""
         stops = [np.empty((0, 3), np.int64)]
         for place, lane in enumerate(self.lanes):
-            is_stop = (lane.hazard >= 0) | np.isin(lane.span, (Span.WAIT, Span.HAZARD, Span.OUT_OF_MEMORY))
+            is_stop = (lane.hazard >= 0) | np.isin(lane.span, (SpanKind.WAIT, SpanKind.HAZARD, SpanKind.OUT_OF_MEMORY))
             numbers = np.flatnonzero(is_stop)
             stops.append(np.stack([lane.start[numbers], np.full(numbers.size, place), numbers], axis=1))
         unsorted: Numbers = np.concatenate(stops)
@@ -270,7 +270,7 @@ class _LaneBuilder:
         for number in range(len(free)):
             here = shown[np.array(depth) == number]
             name = "ranges" if number == 0 else f"ranges {number + 1}"
-            yield self._lane(name, "the host", LaneKind.RANGES, "cpu", here, Span.RANGE)
+            yield self._lane(name, "the host", LaneKind.RANGES, "cpu", here, SpanKind.RANGE)
 
     def _host(self) -> Iterator[Lane]:
         """Yield the lane with waits, work on the CPU, launches, and copies that block the host."""
@@ -282,20 +282,20 @@ class _LaneBuilder:
         moments = np.concatenate([self._of_the_host, np.flatnonzero(rows.of(Kind.OUT_OF_MEMORY))])
         moments = moments[rows.launched[moments] >= 0]
         launches = np.flatnonzero(launched)
-        missing = np.where(rows.kind[moments] == Kind.HAZARD.number, int(Span.HAZARD), int(Span.OUT_OF_MEMORY))
+        missing = np.where(rows.kind[moments] == Kind.HAZARD.number, int(SpanKind.HAZARD), int(SpanKind.OUT_OF_MEMORY))
         parts = [
-            (np.full(waits.size, int(Span.WAIT)), waits, rows.start[waits], rows.end[waits]),
-            (np.full(computing.size, int(Span.COMPUTE)), computing, rows.start[computing], rows.end[computing]),
-            (np.full(held.size, int(Span.HOST_COPY)), held, rows.launched[held], rows.end[held]),
+            (np.full(waits.size, int(SpanKind.WAIT)), waits, rows.start[waits], rows.end[waits]),
+            (np.full(computing.size, int(SpanKind.COMPUTE)), computing, rows.start[computing], rows.end[computing]),
+            (np.full(held.size, int(SpanKind.HOST_COPY)), held, rows.launched[held], rows.end[held]),
             (missing, moments, rows.launched[moments], rows.launched[moments]),
         ]
         others = (np.concatenate([part[place] for part in parts]) for place in (2, 3))
         ends = rows.launched[launches]
-        parts.append((np.full(launches.size, int(Span.LAUNCH)), launches, _launches(ends, *others), ends))
+        parts.append((np.full(launches.size, int(SpanKind.LAUNCH)), launches, _launches(ends, *others), ends))
         kinds, numbers, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
         if numbers.size:
-            hazard = np.where(kinds == Span.COMPUTE, self._hazard[numbers], -1)
-            hazard = np.where(kinds == Span.HAZARD, numbers, hazard)
+            hazard = np.where(kinds == SpanKind.COMPUTE, self._hazard[numbers], -1)
+            hazard = np.where(kinds == SpanKind.HAZARD, numbers, hazard)
             spans = (kinds, numbers, start, end)
             yield Lane(f"{self._prefix}host", "the host", LaneKind.HOST, self._number, "cpu", spans, hazard)
 
@@ -308,19 +308,19 @@ class _LaneBuilder:
         the = "" if short else "the "
         if (up := np.flatnonzero(here & rows.from_host)).size:
             title = f"copies to {device}"
-            yield self._lane(f"{whose}to {the}device", title, LaneKind.TO_DEVICE, device, up, Span.COPY)
+            yield self._lane(f"{whose}to {the}device", title, LaneKind.TO_DEVICE, device, up, SpanKind.COPY)
         yield from self._streams(device, here & rows.of(Kind.KERNEL), whose, short)
         for (source,), group in rows.groups(here & rows.between, rows.source):
             name = f"{whose}from {rows.devices[source]}"
             title = f"copies from {rows.devices[source]} to {device}"
-            yield self._lane(name, title, LaneKind.BETWEEN, device, group, Span.COPY)
+            yield self._lane(name, title, LaneKind.BETWEEN, device, group, SpanKind.COPY)
         if (down := np.flatnonzero(here & rows.to_host)).size:
             title = f"copies from {device}"
-            yield self._lane(f"{whose}to {the}host", title, LaneKind.TO_HOST, device, down, Span.COPY)
+            yield self._lane(f"{whose}to {the}host", title, LaneKind.TO_HOST, device, down, SpanKind.COPY)
         groups = rows.groups(here & rows.of(Kind.COLLECTIVE), rows.stream)
         for place, (_, group) in enumerate(groups, 1):
             name = f"{whose}collectives" if place == 1 else f"{whose}collectives {place}"
-            yield self._lane(name, device, LaneKind.COLLECTIVES, device, group, Span.COLLECTIVE)
+            yield self._lane(name, device, LaneKind.COLLECTIVES, device, group, SpanKind.COLLECTIVE)
 
     def _streams(self, device: str, kernels: Mask, whose: str, short: bool) -> Iterator[Lane]:
         groups = list(self._rows.groups(kernels, self._rows.stream))
@@ -331,9 +331,9 @@ class _LaneBuilder:
             if stream == 0:
                 name = f"{whose}default" if short else "default stream"
                 title = f"the default stream of {device}"
-            yield self._lane(name, title, LaneKind.STREAM, device, group, Span.KERNEL)
+            yield self._lane(name, title, LaneKind.STREAM, device, group, SpanKind.KERNEL)
 
-    def _lane(self, name: str, title: str, kind: LaneKind, device: str, numbers: Numbers, span: Span) -> Lane:
+    def _lane(self, name: str, title: str, kind: LaneKind, device: str, numbers: Numbers, span: SpanKind) -> Lane:
         rows = self._rows
         spans = (np.full(numbers.size, int(span)), numbers, rows.start[numbers], rows.end[numbers])
         whose = f"{title} ({self._prefix.rstrip()})" if self._prefix else title

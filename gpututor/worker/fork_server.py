@@ -218,7 +218,7 @@ def main() -> int:
     for name in MORE_MODULES:
         with contextlib.suppress(ImportError):  # another version of torch may not have them
             importlib.import_module(name)
-    server = Server(control, own_namespace=isolation == "bubblewrap")
+    server = Forker(control, own_namespace=isolation == "bubblewrap")
     # Children's garbage collectors skip these objects: looking at them would copy the pages.
     gc.collect()
     gc.freeze()
@@ -230,7 +230,7 @@ def main() -> int:
     return 0
 
 
-class Server:
+class Forker:
     """Forks children, and reports how they ended."""
 
     def __init__(self, control: socket.socket, *, own_namespace: bool) -> None:

@@ -28,7 +28,7 @@ from gpututor.app.screens.palette import CommandProvider
 from gpututor.app.screens.trace import DeviceScreen
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.terminal import lines_of
-from gpututor.classroom.history import Event, read_history
+from gpututor.classroom.history import HistoryEvent, read_history
 from gpututor.classroom.regrade import regrade_job
 from gpututor.classroom.review import review_of
 from gpututor.classroom.submissions import Unmatched
@@ -269,7 +269,7 @@ async def test_another_result_is_taken_only_where_the_instructor_says_so(
     changed = [name for name, content in journal(folder).items() if content != before[name]]
     assert [name.partition(".")[0] for name in changed] == [kept.name.partition(".")[0]]
     assert len(list(entries(folder.journal))) == len(before)
-    assert [(entry.event, entry.student) for entry in read_history(folder)] == [(Event.REGRADED, "ada")]
+    assert [(entry.event, entry.student) for entry in read_history(folder)] == [(HistoryEvent.REGRADED, "ada")]
     assert all(request.journal is None for request in client.requests)
 
 
@@ -289,8 +289,8 @@ async def test_a_mark_by_hand_is_set_and_removed_in_a_dialog(folder: ClassFolder
         await until_shown(pilot, "ada · 1.1")
         await until(pilot, lambda: "* by hand" not in screen_text(pilot.app), "for the computed mark")
     assert [(entry.event, entry.points, entry.why) for entry in read_history(folder)] == [
-        (Event.MARKED, 2.5, "Appeal"),
-        (Event.CLEARED, None, "Settled"),
+        (HistoryEvent.MARKED, 2.5, "Appeal"),
+        (HistoryEvent.CLEARED, None, "Settled"),
     ]
 
 
@@ -319,7 +319,7 @@ async def test_with_pseudonyms_no_name_is_shown_and_changes_go_to_the_student(fo
     # As words: the digits of a hash may contain "ada".
     assert not [text for text in shown if re.search(r"\b(ada|chen|zoe)\b", text)]
     history = [(entry.event, entry.student, entry.exercise) for entry in read_history(folder)]
-    assert history == [(Event.REGRADED, "ada", TWO), (Event.MARKED, "ada", TWO)]
+    assert history == [(HistoryEvent.REGRADED, "ada", TWO), (HistoryEvent.MARKED, "ada", TWO)]
 
 
 def test_what_would_be_another_grading_is_not_done(folder: ClassFolder, course: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpututor.app.main.external_editor import _IN_VS_CODE, EditorCommand, Place, _call_in_terminal, editor_command
+from gpututor.app.main.external_editor import _IN_VS_CODE, EditorCommand, EditorPlace, _call_in_terminal, editor_command
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.errors import UsageError
@@ -67,7 +67,7 @@ OUTSIDE = {
 def test_an_editor_for_terminals_takes_the_line_and_the_terminal(variable: str, editor: str) -> None:
     chosen = command({variable: editor})
     assert list(chosen.words) == IN_THE_TERMINAL[editor]
-    assert (chosen.place, chosen.origin) == (Place.TERMINAL, f"${variable}")
+    assert (chosen.place, chosen.origin) == (EditorPlace.TERMINAL, f"${variable}")
 
 
 @pytest.mark.parametrize("environment", [{}, {"TMUX": "/tmp/tmux-1/default,1,0"}, {"TERM_PROGRAM": "vscode"}], ids=str)
@@ -75,7 +75,7 @@ def test_an_editor_for_terminals_takes_the_line_and_the_terminal(variable: str, 
 def test_an_editor_with_a_window_opens_outside_wherever_the_app_is(environment: dict[str, str], editor: str) -> None:
     chosen = command({"EDITOR": editor, **environment})
     assert list(chosen.words) == OUTSIDE[editor]
-    assert (chosen.place, chosen.origin) == (Place.OUTSIDE, "$EDITOR")
+    assert (chosen.place, chosen.origin) == (EditorPlace.OUTSIDE, "$EDITOR")
 
 
 @pytest.mark.parametrize(
@@ -97,20 +97,23 @@ def test_the_settings_come_before_what_the_shell_names(
 @pytest.mark.parametrize(
     ("columns", "place", "begin"),
     [
-        (140, Place.SPLIT, ["split-window", "-h"]),
-        (80, Place.TMUX_WINDOW, ["new-window", "-a", "-n", "leave vim to return"]),
+        (140, EditorPlace.SPLIT, ["split-window", "-h"]),
+        (80, EditorPlace.TMUX_WINDOW, ["new-window", "-a", "-n", "leave vim to return"]),
     ],
 )
-def test_tmux_shows_the_editor_next_to_the_app_or_in_a_window(columns: int, place: Place, begin: list[str]) -> None:
+def test_tmux_shows_the_editor_next_to_the_app_or_in_a_window(
+    columns: int, place: EditorPlace, begin: list[str]
+) -> None:
     chosen = command({"EDITOR": "vim", "TMUX": "/tmp/tmux-1/default,1,0", "TMUX_PANE": "%3"}, columns=columns)
     assert chosen.place is place
     assert list(chosen.words) == ["/bin/tmux", *begin, "-c", "/home/ada/my files", *IN_THE_TERMINAL["vim"]]
 
 
 @pytest.mark.parametrize(
-    ("columns", "place", "where"), [(140, Place.SPLIT, ["--direction", "right"]), (80, Place.FLOATING, ["--floating"])]
+    ("columns", "place", "where"),
+    [(140, EditorPlace.SPLIT, ["--direction", "right"]), (80, EditorPlace.FLOATING, ["--floating"])],
 )
-def test_zellij_shows_the_editor_next_to_the_app_or_over_it(columns: int, place: Place, where: list[str]) -> None:
+def test_zellij_shows_the_editor_next_to_the_app_or_over_it(columns: int, place: EditorPlace, where: list[str]) -> None:
     chosen = command({"EDITOR": "vim", "ZELLIJ": "0"}, columns=columns)
     assert chosen.place is place
     options = ["--close-on-exit", "--cwd", "/home/ada/my files", "--"]
@@ -132,7 +135,7 @@ def test_no_multiplexer_nor_vs_code_takes_an_editor_that_is_not_theirs(
     environment: dict[str, str], others: dict[str, Any]
 ) -> None:
     chosen = command(environment, **others)
-    assert (chosen.place, list(chosen.words)) == (Place.TERMINAL, IN_THE_TERMINAL["vim"])
+    assert (chosen.place, list(chosen.words)) == (EditorPlace.TERMINAL, IN_THE_TERMINAL["vim"])
 
 
 @pytest.mark.parametrize(
@@ -149,7 +152,7 @@ def test_in_the_terminal_of_vs_code_the_file_opens_in_vs_code(
 ) -> None:
     chosen = command({"EDITOR": editor, "TERM_PROGRAM": "vscode"}, missing=missing)
     assert list(chosen.words) == [f"/bin/{program}", "--goto", f"{FILE}:7"]
-    assert (chosen.place, chosen.origin) == (Place.OUTSIDE, "VS Code's terminal")
+    assert (chosen.place, chosen.origin) == (EditorPlace.OUTSIDE, "VS Code's terminal")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from textual.geometry import Offset
 from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
-from gpututor.app.screens.jump import LETTERS, JumpScreen, Target, lettered
+from gpututor.app.screens.jump import LETTERS, JumpScreen, JumpTarget, lettered
 from gpututor.app.widgets.results import CheckRow
 from gpututor.course.loader import load_course
 from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
@@ -117,7 +117,7 @@ async def test_any_other_key_closes_and_does_nothing_else(pilot: Pilot[None], en
 
 
 def test_more_targets_than_letters_get_no_letter_twice() -> None:
-    targets = [Target(Offset(x % 50, x % 7), list) for x in range(300)]
+    targets = [JumpTarget(Offset(x % 50, x % 7), list) for x in range(300)]
     by_letter = lettered(targets)
     assert list(by_letter) == list(LETTERS)
     assert len({target.offset for target in by_letter.values()}) == len(LETTERS)

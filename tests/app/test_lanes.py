@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gpututor.app.trace_view.lanes import TimeWindow, columns_of, draw, ticks
 from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.events import Kind
-from gpututor.trace.timeline import Lane, Span, TimelineLayout
+from gpututor.trace.timeline import Lane, SpanKind, TimelineLayout
 from tests.support.traces import US, Program
 
 
@@ -61,7 +61,7 @@ def test_bars_begin_in_reverse_and_the_cursor_marks_its_columns() -> None:
     picture = picture_of(kernels((0, 5_000), (5_000, 10_000)))
     window = TimeWindow.whole(0, 10_000, 10)
     lane = lane_of(picture, "default stream")
-    assert lane.span.tolist() == [Span.KERNEL, Span.KERNEL]
+    assert lane.span.tolist() == [SpanKind.KERNEL, SpanKind.KERNEL]
     line = draw(picture, lane, window, selected=1)[0]
     assert [glyph.selected for glyph in line] == [False] * 5 + [True] * 5
 

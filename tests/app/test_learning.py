@@ -21,7 +21,7 @@ from gpututor.course.loader import load_course
 from gpututor.grading.report import Status
 from gpututor.judge.verdicts import BUILTIN_CHECKS
 from gpututor.paths import builtin_course
-from gpututor.progress.review import Mistake, check_names, general_rule, lesson_about, to_remember
+from gpututor.progress.review import RecurringFailure, check_names, general_rule, lesson_about, to_remember
 from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import assert_golden, screen_lines, screen_text
@@ -195,7 +195,7 @@ def test_kinds_of_checks_belong_to_lessons_which_say_what_to_remember() -> None:
     names = check_names(course)
 
     def about(check: str) -> str:
-        return lesson_about(Mistake(check, "", 1, ("somewhere/else",)), names)
+        return lesson_about(RecurringFailure(check, "", 1, ("somewhere/else",)), names)
 
     assert about("transfers") == "tensors_on_the_device"
     assert about("syncs") == "measure_it"
@@ -215,8 +215,8 @@ def test_each_kind_of_check_is_told_in_general_words() -> None:
     kinds |= {kind for text in modules for kind in re.findall(r"^NAME = \"(\w+)\"", text, re.MULTILINE)}
     assert {"parity", "speed", "unmodified"} < kinds
     for kind in (*BUILTIN_CHECKS, *sorted(kinds)):
-        assert general_rule(Mistake(kind, "f() does it", 1, ("a/b",))) != "f() does it", kind
-    assert general_rule(Mistake("my_own", "f() does it", 1, ("a/b",))) == "f() does it"
+        assert general_rule(RecurringFailure(kind, "f() does it", 1, ("a/b",))) != "f() does it", kind
+    assert general_rule(RecurringFailure("my_own", "f() does it", 1, ("a/b",))) == "f() does it"
 
 
 async def test_load_and_run_failures_have_a_general_rule_and_no_lesson(env: AppEnv) -> None:

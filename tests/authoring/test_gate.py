@@ -9,7 +9,7 @@ import pytest
 
 from gpututor.authoring import pool
 from gpututor.authoring.lint import named_check
-from gpututor.authoring.pool import Job, JudgePool, do_all
+from gpututor.authoring.pool import JudgeJob, JudgePool, do_all
 from gpututor.authoring.trials import first_trial, trials_on
 from gpututor.authoring.verify import Subject, Verifier, example_problems, targets_of
 from gpututor.course.loader import load_course
@@ -332,21 +332,21 @@ def test_checks_that_never_end_or_end_the_program_are_reported(
 def test_jobs_are_done_in_their_order() -> None:
     done: list[int] = []
 
-    def work(number: int) -> Job:
-        def do(station: JudgePool) -> list[Job]:
+    def work(number: int) -> JudgeJob:
+        def do(station: JudgePool) -> list[JudgeJob]:
             done.append(number)
             return [work(number + 2)] if number < 3 else []
 
-        return Job((number,), do)
+        return JudgeJob((number,), do)
 
     do_all([work(2), work(1)], 1)
     assert done == [1, 2, 3, 4]
 
-    def breaks(station: JudgePool) -> list[Job]:
+    def breaks(station: JudgePool) -> list[JudgeJob]:
         raise ZeroDivisionError
 
-    def gives(station: JudgePool) -> list[Job]:
-        return [Job((1,), breaks), Job((2,), gives)]
+    def gives(station: JudgePool) -> list[JudgeJob]:
+        return [JudgeJob((1,), breaks), JudgeJob((2,), gives)]
 
     with pytest.raises(ZeroDivisionError):
-        do_all([Job((0,), gives)], 2)
+        do_all([JudgeJob((0,), gives)], 2)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpututor.authoring.mutants import MARK, Text, mutants_of
+from gpututor.authoring.mutants import MARK, ParsedSource, mutants_of
 
 HEAD = "import torch\n\n\ndef f(batch, weights, device, stream, devices):\n"
 FIRST = 5
@@ -134,7 +134,7 @@ def test_decorators_have_mutants_but_no_scripts_annotations_and_docstrings() -> 
     source = 'import torch\n\n\ndef f(x: "cuda" = 1) -> "cuda:0":\n    "cuda"\n    x.to_list()\n\n\n'
     assert mutants_of(source + 'if __name__ == "__main__":\n    print(f(1).to("cuda"))\n') == ()
     with pytest.raises(SyntaxError):
-        Text("def f(:\n")
+        ParsedSource("def f(:\n")
 
 
 def test_mutants_keep_line_numbers_and_change_one_line() -> None:

@@ -18,7 +18,7 @@ from gpututor.classroom.gradebook.exports import moodle
 from gpututor.classroom.gradebook.model import Gradebook, MarkStatus
 from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.classroom.jobs import JobFailure, write_failures
-from gpututor.classroom.review import Kind, review_of
+from gpututor.classroom.review import ReviewReason, review_of
 from gpututor.classroom.rules import ExerciseRules, Rules, rules_for
 from gpututor.classroom.submissions import Student, Unmatched
 from gpututor.cli.main import main
@@ -120,9 +120,9 @@ def test_a_misplaced_file_is_named_where_a_submission_is_missing(folder: ClassFo
     options = ["'/the class'", "--out", str(folder.folder), "--resume"]
     assert items[0].command == " ".join(["gpututor classroom grade", *options])
     assert [(item.kind, item.students, bool(item.command)) for item in items] == [
-        (Kind.NO_EXERCISE, ("kim",), True),
-        (Kind.UNMATCHED, (), True),
-        (Kind.UNMATCHED, ("lee",), False),
+        (ReviewReason.NO_EXERCISE, ("kim",), True),
+        (ReviewReason.UNMATCHED, (), True),
+        (ReviewReason.UNMATCHED, ("lee",), False),
     ]
 
 

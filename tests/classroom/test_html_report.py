@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, example, given, settings
 from gpututor.classroom.feedback import MORE_CHECKS, SubmittedLines
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.exports.html import page
-from gpututor.classroom.gradebook.model import Gradebook, Timing
+from gpututor.classroom.gradebook.model import AttemptTiming, Gradebook
 from gpututor.classroom.html_report import sections
 from gpututor.classroom.html_report.elements import distribution
 from gpututor.classroom.html_report.times import strip
@@ -227,8 +227,8 @@ def test_charts_have_lanes_bounds_and_a_text_alternative() -> None:
 FORMS = ("measured", "modelled")
 
 
-def timing(ratio: float, status: Status, is_measured: bool) -> Timing:
-    return Timing("kim", "speed", "one GPU", ratio, status, is_measured, "")
+def timing(ratio: float, status: Status, is_measured: bool) -> AttemptTiming:
+    return AttemptTiming("kim", "speed", "one GPU", ratio, status, is_measured, "")
 
 
 def colors() -> Iterator[dict[str, str]]:

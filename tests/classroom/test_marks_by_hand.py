@@ -17,10 +17,10 @@ from gpututor.classroom.gradebook.exports.canvas import canvas
 from gpututor.classroom.gradebook.exports.moodle import moodle
 from gpututor.classroom.gradebook.model import Gradebook, Mark, MarkStatus
 from gpututor.classroom.gradebook.terminal import lines_of
-from gpututor.classroom.history import Event, HistoryEntry, add_entry, now, read_history
+from gpututor.classroom.history import HistoryEntry, HistoryEvent, add_entry, now, read_history
 from gpututor.classroom.jobs import Options
 from gpututor.classroom.regrade import accept_regrade
-from gpututor.classroom.review import Kind, review_of
+from gpututor.classroom.review import ReviewReason, review_of
 from gpututor.classroom.rules import ExerciseRules, Rules
 from gpututor.cli.main import main
 from gpututor.errors import UsageError
@@ -70,13 +70,13 @@ def test_a_mark_by_hand_counts_whatever_is_graded_later(
     ]
     assert book.student("kim").points == 3.5
     assert mark_in(book, "lee").status is MarkStatus.FINAL
-    assert not [item for item in review_of(folder, book).items if item.kind is Kind.REFUSED]
+    assert not [item for item in review_of(folder, book).items if item.kind is ReviewReason.REFUSED]
     write_entry(folder.journal, key_at(folder, 0), points(3, 3))
     again = mark_in(make_gradebook(folder, Rules()))
     assert (again.mark, again.computed_word) == (2.5, "3")
     assert mark(folder, "kim", EXERCISE, "--clear", why="A mistake of mine") == 0
     assert mark_in(make_gradebook(folder, Rules())).mark == 3
-    assert [entry.event for entry in read_history(folder)] == [Event.MARKED] * 3 + [Event.CLEARED]
+    assert [entry.event for entry in read_history(folder)] == [HistoryEvent.MARKED] * 3 + [HistoryEvent.CLEARED]
 
 
 def test_every_file_shows_a_mark_by_hand(folder: ClassFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +158,7 @@ def test_a_wrong_mark_or_one_without_a_reason_is_refused(
 
 
 def test_marks_that_do_not_fit_are_warnings(folder: ClassFolder) -> None:
-    entry = HistoryEntry(Event.MARKED, "kim", EXERCISE, "Ada", WHY, now(), 3.0)
+    entry = HistoryEntry(HistoryEvent.MARKED, "kim", EXERCISE, "Ada", WHY, now(), 3.0)
     for each in (entry, replace(entry, student="gone"), replace(entry, exercise="gone/gone")):
         add_entry(folder, each)
     rules = Rules(exercises={EXERCISE: ExerciseRules(points=dict.fromkeys(("placement", "parity", "syncs"), 0.5))})
@@ -171,7 +171,7 @@ def test_marks_that_do_not_fit_are_warnings(folder: ClassFolder) -> None:
 
 
 def test_entries_are_never_replaced_and_a_broken_one_is_an_error(folder: ClassFolder) -> None:
-    entry = HistoryEntry(Event.MARKED, "kim", EXERCISE, "Ada", WHY, now(), 3.0)
+    entry = HistoryEntry(HistoryEvent.MARKED, "kim", EXERCISE, "Ada", WHY, now(), 3.0)
     first, second = (add_entry(folder, replace(entry, points=points)) for points in (1.0, 2.0))
     content = first.read_bytes()
     first.unlink()
@@ -254,5 +254,5 @@ def test_regrade_grades_one_submission_and_asks_before_it_replaces(
     assert counted is not None
     assert counted.outcome is Outcome.PASSED
     (entry,) = read_history(folder)
-    assert (entry.event, entry.student, entry.by, entry.why) == (Event.REGRADED, "ada", "Bo", "Noise")
+    assert (entry.event, entry.student, entry.by, entry.why) == (HistoryEvent.REGRADED, "ada", "Bo", "Noise")
     assert len(list(folder.replaced.iterdir())) == 1

@@ -12,7 +12,7 @@ import pytest
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
-from gpututor.classroom.history import Event, HistoryEntry, add_entry
+from gpututor.classroom.history import HistoryEntry, HistoryEvent, add_entry
 from gpututor.classroom.pseudonyms import UNKNOWN, Pseudonyms
 from gpututor.classroom.roster import read_roster
 from gpututor.classroom.rules import Rules
@@ -63,7 +63,7 @@ def folder(tmp_path: Path) -> ClassFolder:
     changed = replace(class_, layout="canvas", students=students, submissions=tuple(submissions), unmatched=unmatched)
     folder.write_class(changed)
     why = "Ada Lovelace and 70502 worked together"
-    add_entry(folder, HistoryEntry(Event.MARKED, "70502", OTHER, "prof", why, "2026-01-02T00:00:00+00:00", 1.0))
+    add_entry(folder, HistoryEntry(HistoryEvent.MARKED, "70502", OTHER, "prof", why, "2026-01-02T00:00:00+00:00", 1.0))
     folder.roster_file.write_text(
         "id,name,email,section,extension,pseudonym,seat\n"
         "70501,Ada Lovelace,ada@example.org,Monday,48,Blue Whale,1\n"

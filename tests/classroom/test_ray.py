@@ -16,7 +16,7 @@ import pytest
 
 from gpututor.classroom.executors import ray as ray_module
 from gpututor.classroom.executors.local import RealDevices
-from gpututor.classroom.executors.ray import ChunkResult, ClusterLost, Node, RayCluster, grade_in_order, probe_node
+from gpututor.classroom.executors.ray import ChunkResult, ClusterLost, RayCluster, RayNode, grade_in_order, probe_node
 from gpututor.classroom.jobs import Job
 from gpututor.classroom.work_queue import MOST_ATTEMPTS
 from gpututor.cli.main import main
@@ -42,7 +42,7 @@ def test_all_nodes_get_shrinking_chunks_and_grade_each_job_once(tmp_path: Path) 
 
 
 def test_judges_limits_the_chunks_in_parallel(tmp_path: Path) -> None:
-    cluster = FakeCluster({"a": Node("node a", 8, 0)})
+    cluster = FakeCluster({"a": RayNode("node a", 8, 0)})
     work, _ = run(jobs_in(tmp_path, 60), cluster, judges=2)
     check_all_graded(tmp_path, work, 60)
     assert cluster.most_at_once == 2
@@ -115,7 +115,7 @@ def test_gpu_jobs_go_to_nodes_with_gpus_that_work(tmp_path: Path) -> None:
             return ChunkResult(unfit=NO_DEVICE)
         return cluster.grade([replace(job, device="virtual") for job in jobs])
 
-    cluster = FakeCluster({**TWO, "b": Node("node b", 1, 2), "c": Node("node c", 1, 2)}, act=act)
+    cluster = FakeCluster({**TWO, "b": RayNode("node b", 1, 2), "c": RayNode("node c", 1, 2)}, act=act)
     work, messages = run([*jobs_in(tmp_path, 20), *gpu_jobs_in(tmp_path, 9, gpus=4)], cluster)
     check_all_graded(tmp_path, work, 29)
     # A job for four GPUs gets both of a node.
@@ -132,7 +132,7 @@ def test_without_a_device_jobs_that_need_none_are_graded(tmp_path: Path, gpus: i
 
     jobs = [*jobs_in(tmp_path, 6), *gpu_jobs_in(tmp_path, 100, exercises=10)]
     with pytest.raises(NotGradableHere, match=rf"on cuda H100\.\n  node b: {reason}"):
-        run(jobs, FakeCluster({"b": Node("node b", 16, gpus)}, act=act))
+        run(jobs, FakeCluster({"b": RayNode("node b", 16, gpus)}, act=act))
     assert len(list(entries(tmp_path / "journal"))) == 6
 
 
@@ -185,10 +185,10 @@ def test_a_chunk_ends_at_its_first_failure(tmp_path: Path, error: str) -> None:
 
 def test_a_late_node_gets_work(tmp_path: Path) -> None:
     def act(cluster: FakeCluster, _: str, jobs: Sequence[Job]) -> ChunkResult:
-        cluster.living["c"] = Node("node c", 1, 0)
+        cluster.living["c"] = RayNode("node c", 1, 0)
         return cluster.grade(jobs)
 
-    cluster = FakeCluster({"a": Node("node a", 1, 0)}, act=act)
+    cluster = FakeCluster({"a": RayNode("node a", 1, 0)}, act=act)
     work, messages = run(jobs_in(tmp_path, 40), cluster)
     check_all_graded(tmp_path, work, 40)
     assert {node for node, _, _ in cluster.chunks} == {"a", "c"}
@@ -201,11 +201,11 @@ def test_the_wait_for_a_node_starts_again_after_each_node(tmp_path: Path, monkey
     polls = 0
 
     class Late(FakeCluster):
-        def nodes(self) -> Mapping[str, Node]:
+        def nodes(self) -> Mapping[str, RayNode]:
             nonlocal polls
             polls += 1
             if polls in (2, 20):
-                self.living = {str(polls): Node("node", 1, 0)}
+                self.living = {str(polls): RayNode("node", 1, 0)}
             return super().nodes()
 
     def act(cluster: FakeCluster, node: str, jobs: Sequence[Job]) -> ChunkResult:

@@ -16,7 +16,7 @@ import pytest
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.jobs import ExerciseOptions, JobFailure, Options, write_failures
-from gpututor.classroom.review import Item, Kind, Review, review_of
+from gpututor.classroom.review import Item, Review, ReviewReason, review_of
 from gpututor.classroom.review.similarity import (
     FEWEST,
     WINDOW,
@@ -78,7 +78,7 @@ def options_for(out: ClassFolder, course: Path) -> None:
     Options("auto", "", "bubblewrap", "1", "2", "s", "folders", "", tuple(each)).write(out)
 
 
-def of(result: Review, kind: Kind) -> list[Item]:
+def of(result: Review, kind: ReviewReason) -> list[Item]:
     return [item for item in result.items if item.kind is kind]
 
 
@@ -114,7 +114,7 @@ def test_similar_and_identical_texts_of_different_students_form_clusters(tmp_pat
     submissions = [("ada", EXERCISE, mine), ("kim", EXERCISE, disguised(mine)), ("lee", EXERCISE, mine + program(2, 6))]
     submissions += [(f"other{number}", EXERCISE, program(number)) for number in range(10, 16)]
     result = review(tmp_path, course_folder, submissions)
-    (cluster,) = of(result, Kind.ALIKE)
+    (cluster,) = of(result, ReviewReason.ALIKE)
     assert cluster.students == ("ada", "kim", "lee")
     words = shlex.split(cluster.command)
     assert (words[:2], words[4:]) == (["diff", "-u"], ["|", "less"])  # less escapes control characters
@@ -122,14 +122,14 @@ def test_similar_and_identical_texts_of_different_students_form_clusters(tmp_pat
     assert result.compared[0].texts == result.compared[0].compared == 9
     result = review(tmp_path, course_folder, [(name, EXERCISE, program(1)) for name in ("kim", "lee", "ada")])
     (item,) = result.items
-    assert (item.kind, item.students) == (Kind.IDENTICAL, ("ada", "kim", "lee"))
+    assert (item.kind, item.students) == (ReviewReason.IDENTICAL, ("ada", "kim", "lee"))
     result = review(tmp_path, course_folder, [("kim", EXERCISE, text) for text in (mine, disguised(mine), mine)])
     assert not result.items
     assert result.compared[0].compared == 2
     half = program(1, 12)
     submissions = [("ada", EXERCISE, half + program(2, 14)), ("kim", EXERCISE, half + program(3, 14))]
-    assert not of(review(tmp_path, course_folder, submissions, 0.7), Kind.ALIKE)
-    (item,) = of(review(tmp_path, course_folder, submissions, 0.3), Kind.ALIKE)
+    assert not of(review(tmp_path, course_folder, submissions, 0.7), ReviewReason.ALIKE)
+    (item,) = of(review(tmp_path, course_folder, submissions, 0.3), ReviewReason.ALIKE)
     assert item.students == ("ada", "kim")
     source = program(1)
     shared = [(f"s{n:02}", EXERCISE, disguised(source) + f"\n# {n}\n") for n in range(15)]
@@ -137,13 +137,13 @@ def test_similar_and_identical_texts_of_different_students_form_clusters(tmp_pat
     others = [(f"t{n}", EXERCISE, program(100 + n)) for n in range(5)]
     result = review(tmp_path, course_folder, [*shared, *others])
     (item,) = result.items
-    assert (item.kind, item.students) == (Kind.ALIKE, tuple(student for student, *_ in shared))
+    assert (item.kind, item.students) == (ReviewReason.ALIKE, tuple(student for student, *_ in shared))
     assert item.why.startswith("16 texts of 16 people")
     short = FILES["solution.py"].replace("2 * number", "number + number")
     everyone = [(f"s{number:02}", EXERCISE, short + "#" * (number % 3)) for number in range(30)]
     everyone += [("ada", EXERCISE, FILES["solution.py"]), ("kim", EXERCISE, FILES["starter.py"])]
     result = review(tmp_path, course_folder, everyone)
-    assert [item.kind for item in result.items] == [Kind.IDENTICAL] * 3
+    assert [item.kind for item in result.items] == [ReviewReason.IDENTICAL] * 3
     assert all("little code of its own" in item.why for item in result.items)
     (how,) = result.compared
     assert (how.texts, how.compared, how.fingerprints, how.solutions) == (5, 0, 0, 1)
@@ -185,7 +185,11 @@ def test_identical_short_texts_are_listed_unless_the_course_gives_them(
         *(("lee", EXERCISE, text) for text in (given, copied)),
     ]
     (item,) = review(tmp_path, course_folder, files).items
-    assert (item.kind, item.students, {file.attempt for file in item.files}) == (Kind.IDENTICAL, ("kim", "lee"), {2})
+    assert (item.kind, item.students, {file.attempt for file in item.files}) == (
+        ReviewReason.IDENTICAL,
+        ("kim", "lee"),
+        {2},
+    )
 
 
 def test_students_with_platform_numbers_are_shown_with_names(
@@ -220,9 +224,9 @@ def test_names_and_comments_are_evidence_for_short_texts(
     }
     result = review(tmp_path, course_folder, [(student, EXERCISE, text) for student, text in texts.items()])
     same, alike = result.items
-    assert (same.kind, same.students) == (Kind.IDENTICAL, ("moe", "sue"))
+    assert (same.kind, same.students) == (ReviewReason.IDENTICAL, ("moe", "sue"))
     assert "`both`" in same.why
-    assert (alike.kind, alike.students) == (Kind.ALIKE, ("ada", "kim"))
+    assert (alike.kind, alike.students) == (ReviewReason.ALIKE, ("ada", "kim"))
     assert "89% of their names and comments" in alike.why
     (how,) = result.compared
     assert (how.texts, how.compared, how.compared_words) == (4, 0, 2)
@@ -310,12 +314,12 @@ def test_open_reports_are_listed_with_a_command(tmp_path: Path, course_folder: P
     )
     result = reviewed(out)
     assert [(item.kind, item.students) for item in result.items] == [
-        (Kind.NEEDS_REVIEW, ("s01",)),
-        (Kind.NEEDS_REVIEW, ("s03",)),
-        (Kind.SPEED, ("s02",)),
-        (Kind.SPEED, ("s03",)),
-        (Kind.INCONCLUSIVE, ("s00",)),
-        (Kind.INTERNAL_ERROR, ("s04",)),
+        (ReviewReason.NEEDS_REVIEW, ("s01",)),
+        (ReviewReason.NEEDS_REVIEW, ("s03",)),
+        (ReviewReason.SPEED, ("s02",)),
+        (ReviewReason.SPEED, ("s03",)),
+        (ReviewReason.INCONCLUSIVE, ("s00",)),
+        (ReviewReason.INTERNAL_ERROR, ("s04",)),
     ]
     assert "an unforeseen result" in result.items[0].why
     assert "torch.cuda.synchronize" in result.items[1].why
@@ -336,9 +340,9 @@ def test_failures_and_refusals_are_listed_and_waiting_files_counted(tmp_path: Pa
     out.write_class(replace(class_, students=students, submissions=(*class_.submissions, refused), unmatched=(stray,)))
     result = reviewed(out)
     assert [(item.kind, item.students) for item in result.items] == [
-        (Kind.INTERNAL_ERROR, ("s00",)),
-        (Kind.REFUSED, ("s09",)),
-        (Kind.UNMATCHED, ()),
+        (ReviewReason.INTERNAL_ERROR, ("s00",)),
+        (ReviewReason.REFUSED, ("s09",)),
+        (ReviewReason.UNMATCHED, ()),
     ]
     assert "The judge hung." in result.items[0].why
     assert [item.why for item in result.items[1:]] == [refused.refusal, stray.why]
@@ -364,7 +368,7 @@ def test_a_time_far_below_the_median_is_listed(
     tmp_path: Path, course_folder: Path, ratios: list[float], students: list[str]
 ) -> None:
     out = graded(tmp_path, course_folder, [timed(ratio) for ratio in ratios])
-    result = of(reviewed(out), Kind.SPEED)
+    result = of(reviewed(out), ReviewReason.SPEED)
     assert [student for item in result for student in item.students] == students
     assert all("5 times as fast" in item.why for item in result)
 
@@ -407,4 +411,4 @@ def test_the_list_works_without_the_course(tmp_path: Path, course_folder: Path) 
     review(tmp_path, copy, submissions)
     shutil.rmtree(copy)
     result = reviewed(ClassFolder(tmp_path / "out"))
-    assert [item.kind for item in result.items] == [Kind.IDENTICAL]
+    assert [item.kind for item in result.items] == [ReviewReason.IDENTICAL]

@@ -19,7 +19,7 @@ from gpututor.classroom.gradebook.exports.csv import wide
 from gpututor.classroom.gradebook.exports.gradescope import gradescope
 from gpututor.classroom.gradebook.model import MarkStatus
 from gpututor.classroom.gradebook.terminal import lines_of
-from gpututor.classroom.history import Event, HistoryEntry, add_entry
+from gpututor.classroom.history import HistoryEntry, HistoryEvent, add_entry
 from gpututor.classroom.rules import ExerciseRules, Extension, LatePolicy, Rules, rules_for
 from gpututor.cli.main import main
 from gpututor.grading.report import Report, Status
@@ -187,7 +187,9 @@ def test_used_and_left_days_are_in_every_report(folder: ClassFolder, capsys: pyt
 
 def test_a_mark_by_hand_changes_no_other_mark(folder: ClassFolder) -> None:
     before = make_gradebook(folder, rules_for(folder)).student("kim")
-    add_entry(folder, HistoryEntry(Event.MARKED, "kim", FIRST, "ada", "appeal", "2026-03-09T00:00:00+00:00", 1.0))
+    add_entry(
+        folder, HistoryEntry(HistoryEvent.MARKED, "kim", FIRST, "ada", "appeal", "2026-03-09T00:00:00+00:00", 1.0)
+    )
     after = make_gradebook(folder, rules_for(folder)).student("kim")
     assert after.mark_of(FIRST).points == 1
     assert after.mark_of(SECOND).points == before.mark_of(SECOND).points == 3.6

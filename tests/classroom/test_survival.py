@@ -25,7 +25,7 @@ from gpututor.course.loader import load_course, load_exercise
 from gpututor.grading import judge_process
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradeRequest, GradingEvent, ScenarioStarted
-from gpututor.grading.journal import Entry, entries, exercise_digest, grader_version
+from gpututor.grading.journal import JournalEntry, entries, exercise_digest, grader_version
 from gpututor.grading.report import Outcome
 from gpututor.hardware.inventory import torch_version
 from gpututor.paths import builtin_course
@@ -105,7 +105,7 @@ def test_an_interrupted_run_leaves_no_process_and_names_resume(source: Path, tmp
         assert process.wait() == 130
         timeouts.wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in family))
     assert "--resume" in output_of(folder).read_text()
-    assert all(isinstance(entry, Entry) for entry in entries(folder.journal))
+    assert all(isinstance(entry, JournalEntry) for entry in entries(folder.journal))
 
 
 def test_a_stopped_judge_is_killed_and_another_grades_its_submission(exercise_folder: Path, tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ from tests.support.gradings import USERS_SHELL, Grade
 from tests.support.tiny_course import RIGHT
 
 
-def a_server(answers: io.BytesIO | None = None) -> judge.Server:
-    return judge.Server(io.BytesIO(), answers or io.BytesIO(), SpawnedWorkers(Process()))
+def a_server(answers: io.BytesIO | None = None) -> judge.JudgeServer:
+    return judge.JudgeServer(io.BytesIO(), answers or io.BytesIO(), SpawnedWorkers(Process()))
 
 
 class Enough(Exception):
@@ -132,7 +132,7 @@ def test_errors_of_a_stopped_grading_are_not_logged(
     if not end_of_input:
         write_frame(requests, {"op": "cancel", "id": 3})
     requests.seek(0)
-    server = judge.Server(requests, answers, SpawnedWorkers(Process()))
+    server = judge.JudgeServer(requests, answers, SpawnedWorkers(Process()))
 
     def grade(*_: object, **__: object) -> None:
         gradings.append(1)

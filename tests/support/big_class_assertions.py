@@ -8,7 +8,7 @@ from gpututor.classroom.jobs import read_failures
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Class
 from gpututor.cli.main import main
-from gpututor.grading.journal import Entry, entries
+from gpututor.grading.journal import JournalEntry, entries
 from gpututor.grading.report import Outcome, Report, Status
 from tests.support.big_class import BigClass
 from tests.support.class_gradings import written
@@ -48,9 +48,9 @@ def _reports(folder: ClassFolder) -> dict[Who, Report | None]:
 def _check_journal(folder: ClassFolder) -> None:
     assert read_failures(folder) == {}
     files = list(entries(folder.journal))
-    assert all(isinstance(entry, Entry) for entry in files)
+    assert all(isinstance(entry, JournalEntry) for entry in files)
     keys = {key for _, key, _ in reports_of(folder) if key is not None}
-    assert {entry.key for entry in files if isinstance(entry, Entry)} == keys
+    assert {entry.key for entry in files if isinstance(entry, JournalEntry)} == keys
     assert written(folder) == len(keys)
     assert not list(folder.journal.glob("*/.*"))
 

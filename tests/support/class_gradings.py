@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.jobs import read_failures
-from gpututor.grading.journal import Entry, entries
+from gpututor.grading.journal import JournalEntry, entries
 from gpututor.grading.report import Report
 from gpututor.processes import descendants
 from tests.support.classes import reports_of
@@ -71,7 +71,7 @@ def marks(folder: ClassFolder) -> dict[str, object]:
 def check_graded(folder: ClassFolder, undisturbed: ClassFolder, students: int) -> None:
     """Check that the gradings are whole, and the same as in the other folder."""
     files = list(entries(folder.journal))
-    assert all(isinstance(entry, Entry) for entry in files)
+    assert all(isinstance(entry, JournalEntry) for entry in files)
     assert len(files) == written(undisturbed)
     assert not list(folder.journal.glob("**/.*"))
     assert read_failures(folder) == {}

@@ -11,9 +11,9 @@ from typing import Any, cast
 from gpututor.classroom.executors.local import RealDevices
 from gpututor.classroom.executors.ray import (
     ChunkResult,
-    Node,
     RayCluster,
     RayExecutor,
+    RayNode,
     TaskLost,
     grade_in_order,
     probe_node,
@@ -25,13 +25,13 @@ from gpututor.grading.report import Outcome
 from tests.support.fake_judges import Bench, job_of
 
 Act = Callable[["FakeCluster", str, Sequence[Job]], ChunkResult]
-TWO = {"a": Node("node a", 1, 0), "b": Node("node b", 1, 0)}
+TWO = {"a": RayNode("node a", 1, 0), "b": RayNode("node b", 1, 0)}
 
 
 class FakeCluster:
     """A `RayCluster` in this process, which runs a task when the executor waits for it."""
 
-    def __init__(self, nodes: Mapping[str, Node], bench: Bench | None = None, act: Act | None = None) -> None:
+    def __init__(self, nodes: Mapping[str, RayNode], bench: Bench | None = None, act: Act | None = None) -> None:
         self.living = dict(nodes)
         self.bench = bench or Bench()
         self.unfit: dict[str, str] = {}
@@ -43,7 +43,7 @@ class FakeCluster:
 
     def open(self) -> None: ...
 
-    def nodes(self) -> Mapping[str, Node]:
+    def nodes(self) -> Mapping[str, RayNode]:
         return {node_id: replace(node, refusals={}) for node_id, node in self.living.items()}
 
     def start(self, function: Callable[..., Any], node_id: str, gpus: int, *arguments: Any) -> Callable[[], Any]:

@@ -11,7 +11,7 @@ from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Report
 from gpututor.judge.devices import machine_specs
-from gpututor.judge.runner import Observation, RunPlan, SourceFile, run_submission
+from gpututor.judge.runner import RunObservation, RunPlan, SourceFile, run_submission
 from gpututor.judge.workers import Worker
 from gpututor.trace.columns import Trace
 from gpututor.trace.serialization import trace_to_json
@@ -62,7 +62,7 @@ QUIET_FORKS = (
 )
 
 
-def observed(worker: Worker, folder: Path, source: str, plan: RunPlan) -> Observation:
+def observed(worker: Worker, folder: Path, source: str, plan: RunPlan) -> RunObservation:
     """Run a submission in `worker`, and return the result."""
     exercise = load_exercise(folder)
     spec = machine_specs(exercise, GradeRequest(str(folder), source, "a.py"), worker.devices)[0]

@@ -24,7 +24,7 @@ from gpututor.trace.text import (
     short_name,
     span_words,
 )
-from gpututor.trace.timeline import Span
+from gpututor.trace.timeline import SpanKind
 from tests.support.traces import FILE, MS, US, Program, lane_of, layout_of, mixed_program
 
 
@@ -147,7 +147,7 @@ def test_a_wait_of_the_host_names_its_cause_and_the_causes_cause() -> None:
     program.kernel(3, 100 * US, name="aten::sum")
     program.read(4, 8 * US, launch=2 * US)
     lane = lane_of(layout_of(program), "host")
-    last = max(number for number in range(len(lane)) if lane.span[number] == Span.WAIT)
+    last = max(number for number in range(len(lane)) if lane.span[number] == SpanKind.WAIT)
     words = described(program, "host", last)
     assert contains(words.title, "`.item()`", "`float()`", "`if`")
     assert contains(words.facts[-1], "the copy", "train.py:4", "aten::sum", "train.py:3")

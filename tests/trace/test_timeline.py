@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpututor.trace.events import Kind
-from gpututor.trace.timeline import LAUNCH, Lane, LaneKind, Span, TimelineLayout, edges_of
+from gpututor.trace.timeline import LAUNCH, Lane, LaneKind, SpanKind, TimelineLayout, edges_of
 from tests.support.traces import US, Program, lane_of, layout_of
 
 
@@ -77,9 +77,9 @@ def test_the_hosts_lane_has_waits_work_launches_and_blocking_copies() -> None:
     program = overlapping()
     program.copy(8, 25 * US)
     host = lane_of(layout_of(program), "host")
-    counts = {Span(int(kind)): int((host.span == kind).sum()) for kind in np.unique(host.span)}
-    assert counts == {Span.WAIT: 1, Span.COMPUTE: 1, Span.HOST_COPY: 1, Span.LAUNCH: 8}
-    held = int(np.flatnonzero(host.span == Span.HOST_COPY)[0])
+    counts = {SpanKind(int(kind)): int((host.span == kind).sum()) for kind in np.unique(host.span)}
+    assert counts == {SpanKind.WAIT: 1, SpanKind.COMPUTE: 1, SpanKind.HOST_COPY: 1, SpanKind.LAUNCH: 8}
+    held = int(np.flatnonzero(host.span == SpanKind.HOST_COPY)[0])
     assert host.end[held] - host.start[held] == 25 * US
 
 
@@ -90,7 +90,7 @@ def test_launches_do_not_overlap_earlier_work() -> None:
     program.compute(2, 10 * US)
     program.kernel(3, US, launch=1 * US)
     host = lane_of(layout_of(program), "host")
-    launches = host.span == Span.LAUNCH
+    launches = host.span == SpanKind.LAUNCH
     assert list(zip(host.start[launches].tolist(), host.end[launches].tolist(), strict=True)) == [
         (50 * US - LAUNCH, 50 * US),
         (50 * US, 52 * US),
@@ -128,7 +128,7 @@ def test_other_hazards_and_failed_allocations_belong_to_the_host() -> None:
     program.hazard(3, "freed in use", earlier)
     program.out_of_memory(4, 1 << 40)
     host = lane_of(layout_of(program), "host")
-    assert host.span.tolist() == [Span.LAUNCH, Span.HAZARD, Span.OUT_OF_MEMORY]
+    assert host.span.tolist() == [SpanKind.LAUNCH, SpanKind.HAZARD, SpanKind.OUT_OF_MEMORY]
     assert (host.hazard >= 0).tolist() == [False, True, False]
 
 
@@ -139,7 +139,7 @@ def test_a_last_event_without_length_is_visible() -> None:
     program.out_of_memory(4, 1 << 40)
     layout = layout_of(program)
     cells = lane_of(layout, "host").visible(layout.begin, layout.finish, 10)
-    assert (cells.count[-1], cells.kind[-1], bool(cells.hazard[-1])) == (1, Span.OUT_OF_MEMORY, True)
+    assert (cells.count[-1], cells.kind[-1], bool(cells.hazard[-1])) == (1, SpanKind.OUT_OF_MEMORY, True)
 
 
 def test_stops_are_visited_in_the_order_of_time() -> None:
@@ -166,11 +166,11 @@ def test_stops_are_visited_in_the_order_of_time() -> None:
 def test_a_launch_and_its_work_lead_to_each_other() -> None:
     layout = layout_of(overlapping())
     host = layout.lanes[0]
-    for number in np.flatnonzero(host.span == Span.LAUNCH).tolist():
+    for number in np.flatnonzero(host.span == SpanKind.LAUNCH).tolist():
         there = layout.other_end(0, number)
         assert there is not None
         assert layout.other_end(*there) == (0, number)
-    wait = int(np.flatnonzero(host.span == Span.WAIT)[0])
+    wait = int(np.flatnonzero(host.span == SpanKind.WAIT)[0])
     assert layout.other_end(0, wait) is None
 
 
@@ -225,7 +225,7 @@ def test_cells_agree_with_a_count_of_every_nanosecond(
         assert cells.fill[column] == pytest.approx(either / len(moments))
         assert bool(cells.wait[column]) == bool(covered[Kind.SYNCHRONISE])
         most = max(covered, key=lambda kind: covered[kind])
-        wanted = {Kind.SYNCHRONISE: Span.WAIT, Kind.KERNEL: Span.COMPUTE}[most] if covered[most] else 0
+        wanted = {Kind.SYNCHRONISE: SpanKind.WAIT, Kind.KERNEL: SpanKind.COMPUTE}[most] if covered[most] else 0
         assert cells.kind[column] == wanted
         if touching:
             first = int(cells.first[column])

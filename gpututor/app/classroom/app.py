@@ -14,12 +14,12 @@ from textual.screen import Screen
 from gpututor.app import runtime
 from gpututor.app.base import BaseApp
 from gpututor.app.classroom.class_screen import PAGES, ClassScreen
-from gpututor.app.classroom.class_table import Source, students_of
+from gpututor.app.classroom.class_table import ClassSource, students_of
 from gpututor.app.classroom.regrade_client import RegradeClient
 from gpututor.app.classroom.submission_screen import SubmissionScreen
 from gpututor.app.commands import SCREENS
 from gpututor.app.runtime import GcScheduler
-from gpututor.app.screens.palette import Entry
+from gpututor.app.screens.palette import PaletteEntry
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.model import Gradebook
@@ -41,7 +41,7 @@ class ClassroomApp(BaseApp):
 
     def __init__(
         self,
-        source: Source,
+        source: ClassSource,
         grading: RegradeClient,
         *,
         settings: SettingsFile | None = None,
@@ -51,20 +51,20 @@ class ClassroomApp(BaseApp):
         self._source = source
         self._grading = grading
 
-    def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
+    def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[PaletteEntry]:
         if isinstance(screen, ClassScreen):
             for number, page in enumerate(PAGES):
-                yield Entry(page, f"Go to the page {page}.", partial(screen.action_page, number))
+                yield PaletteEntry(page, f"Go to the page {page}.", partial(screen.action_page, number))
             yield from _of_table(screen, "class")
             for words, title in screen.exercise_titles:
-                yield Entry(title, "Show the students of this exercise.", partial(screen.filter_by, words))
+                yield PaletteEntry(title, "Show the students of this exercise.", partial(screen.filter_by, words))
         elif isinstance(screen, SubmissionScreen):
             yield from _of_table(screen, "submission")
-        yield Entry("Theme", "Choose other colors.", self.action_change_theme, ("colours",))
-        yield Entry("Quit", "Leave.", self.action_quit)
+        yield PaletteEntry("Theme", "Choose other colors.", self.action_change_theme, ("colours",))
+        yield PaletteEntry("Quit", "Leave.", self.action_quit)
         if query and isinstance(screen, ClassScreen) and screen.table is not None:
             for row in itertools.islice(students_of(screen.table, query), MOST_STUDENTS):
-                yield Entry(row.name, "Go to this student.", partial(screen.go_to, row.marks.student.id))
+                yield PaletteEntry(row.name, "Go to this student.", partial(screen.go_to, row.marks.student.id))
 
     def get_default_screen(self) -> Screen[Any]:
         return ClassScreen(self._source, self._grading)
@@ -77,21 +77,23 @@ MOST_STUDENTS = 20
 """The most students to offer: more would be slow to list, and a few more letters narrow them down."""
 
 
-def _of_table(screen: Screen[Any], name: str) -> Iterator[Entry]:
+def _of_table(screen: Screen[Any], name: str) -> Iterator[PaletteEntry]:
     for command in SCREENS[name]:
         if command.palette is not None:
-            yield Entry(command.title, command.help, partial(screen.run_action, command.bound[0][1]), command.palette)
+            yield PaletteEntry(
+                command.title, command.help, partial(screen.run_action, command.bound[0][1]), command.palette
+            )
 
 
 def source_of(
     folder: ClassFolder, rules: Path | None = None, course_folder: Path | None = None, *, with_names: bool = True
-) -> Source:
+) -> ClassSource:
     """Return a source that reads the class in a folder each time. `with_names`: False for pseudonyms."""
 
     def gradebook() -> Gradebook:
         return make_gradebook(folder, rules_for(folder, rules), course_folder, with_names=with_names)
 
-    return Source(folder.folder.name, gradebook, lambda made: review_of(folder, made))
+    return ClassSource(folder.folder.name, gradebook, lambda made: review_of(folder, made))
 
 
 def run(

@@ -13,10 +13,10 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from gpututor.app.classroom.class_table import (
+    ClassSource,
     ClassTable,
     Order,
     Shown,
-    Source,
     cell_words,
     shown_of,
     table_of,
@@ -30,9 +30,9 @@ from gpututor.app.screens.base import BaseScreen
 from gpututor.app.screens.help import screen_help
 from gpututor.app.widgets.bars import KeyBar, TabBar
 from gpututor.app.widgets.base import OptionRows, PlainText
-from gpututor.app.widgets.output import LongText, Section
+from gpututor.app.widgets.output import LongText, OutputSection
 from gpututor.classroom.gradebook.model import ExerciseSummary
-from gpututor.classroom.review import Kind
+from gpututor.classroom.review import ReviewReason
 from gpututor.errors import TutorError
 from gpututor.grading.report import Outcome
 from gpututor.grading.report_text import OUTCOME_TITLES, count
@@ -77,23 +77,23 @@ def about_exercise(exercise: ExerciseSummary) -> str:
     return escape_control_chars("\n".join(lines))
 
 
-def review_sections(table: ClassTable) -> list[Section]:
+def review_sections(table: ClassTable) -> list[OutputSection]:
     """Return the review list and the warnings of the gradebook."""
     review = table.review
     assert review is not None
     sections = []
-    for kind in Kind:
+    for kind in ReviewReason:
         texts = []
         for item in (item for item in review.items if item.kind is kind):
             names = [f"{review.called(file.student)} (attempt {file.attempt})" for file in item.files]
             files = ", ".join(names or [*map(review.called, item.students), item.source])
             texts.append(f"{f'{item.label} ' if item.label else ''}{files}\n  {item.why}")
         if texts:
-            sections.append(Section(f"{kind.heading}: {count(len(texts), 'item')}", "\n".join(texts)))
+            sections.append(OutputSection(f"{kind.heading}: {count(len(texts), 'item')}", "\n".join(texts)))
     if review.notices:
         notices = (f"{notice.title} {notice.advice}".strip() for notice in review.notices)
-        sections.append(Section("Notices", "\n".join(notices)))
-    return sections or [Section("✓ Nothing to review", "")]
+        sections.append(OutputSection("Notices", "\n".join(notices)))
+    return sections or [OutputSection("✓ Nothing to review", "")]
 
 
 class FilterLine(Input):
@@ -117,7 +117,7 @@ class ClassScreen(BaseScreen[None]):
     BINDINGS = screen_bindings("class")
     AUTO_FOCUS = ""
 
-    def __init__(self, source: Source, grading: RegradeClient) -> None:
+    def __init__(self, source: ClassSource, grading: RegradeClient) -> None:
         super().__init__()
         self.table: ClassTable | None = None
         """None until the class has been read."""
@@ -205,7 +205,7 @@ class ClassScreen(BaseScreen[None]):
         self._review.remove_children()
         if self.page_number == 2 and self.table is not None:
             known = self.table.review is not None
-            sections = review_sections(self.table) if known else [Section("… Comparing the submissions", "")]
+            sections = review_sections(self.table) if known else [OutputSection("… Comparing the submissions", "")]
             self._review.mount(LongText(sections))
             self.call_after_refresh(self._take_focus)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 
-from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Gradebook, Mark, MarkStatus, StudentMarks
+from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, MarkStatus, ScoredAttempt, StudentMarks
 from gpututor.classroom.review import Item, Review
 from gpututor.classroom.submissions import Submission
 from gpututor.grading.report import Outcome
@@ -58,7 +58,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class ClassRow:
     """A student with all marks."""
 
     marks: StudentMarks
@@ -87,7 +87,7 @@ class ClassTable:
     """The marks of a class."""
 
     gradebook: Gradebook
-    rows: tuple[Row, ...]
+    rows: tuple[ClassRow, ...]
     """Rows ordered by the students' ids."""
     columns: tuple[str, ...]
     """Headings of the exercises."""
@@ -132,12 +132,12 @@ def table_of(gradebook: Gradebook, review: Review | None = None) -> ClassTable:
     return ClassTable(gradebook, rows, columns, words, review, items)
 
 
-def _row(marks: StudentMarks, items: Mapping[Submission, tuple[Item, ...]]) -> Row:
+def _row(marks: StudentMarks, items: Mapping[Submission, tuple[Item, ...]]) -> ClassRow:
     student = marks.student
     more = student.name if student.name.casefold() not in ("", student.id.casefold()) else ""
     name = escape_control_chars(f"{student.id} {more}".strip()).replace("\n", " ").replace("\t", " ")
     words = _words(student.id, student.name, student.email)
-    return Row(marks, name, tuple(_cell(mark, items) for mark in marks.marks), words)
+    return ClassRow(marks, name, tuple(_cell(mark, items) for mark in marks.marks), words)
 
 
 def _cell(mark: Mark, items: Mapping[Submission, tuple[Item, ...]]) -> Cell:
@@ -197,7 +197,7 @@ def _has_all(needed: frozenset[str], words: str) -> bool:
     return all(word in words for word in needed)
 
 
-def students_of(table: ClassTable, typed: str) -> Iterator[Row]:
+def students_of(table: ClassTable, typed: str) -> Iterator[ClassRow]:
     """Yield the students for whom each typed word is the beginning of a word."""
     words = [f" {word}" for word in typed.casefold().split()]
     return (row for row in table.rows if all(word in row.words for word in words))
@@ -237,7 +237,7 @@ def title_of(exercise: ExerciseSummary) -> str:
     return escape_control_chars(exercise.numbered_title)
 
 
-def attempt_words(attempt: Attempt) -> str:
+def attempt_words(attempt: ScoredAttempt) -> str:
     """`✗ Failed: 1 of 4 checks passed`, or why there is no result."""
     if attempt.report is not None:
         return outcome_line(attempt.report)
@@ -246,7 +246,7 @@ def attempt_words(attempt: Attempt) -> str:
     return OUTCOME_TITLES[attempt.outcome]
 
 
-def cell_words(row: Row, exercise: ExerciseSummary, cell: Cell, table: ClassTable) -> str:
+def cell_words(row: ClassRow, exercise: ExerciseSummary, cell: Cell, table: ClassTable) -> str:
     """Describe a cell: student, exercise, result, and why a person should review it."""
     mark = cell.mark
     result = "– Not submitted" if mark.counted is None else attempt_words(mark.counted)
@@ -263,7 +263,7 @@ def cell_words(row: Row, exercise: ExerciseSummary, cell: Cell, table: ClassTabl
 
 
 @dataclass(frozen=True)
-class Source:
+class ClassSource:
     """Reads a class. Both functions may be slow, and may raise `TutorError`."""
 
     name: str

@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Input
 
-from gpututor.app.classroom.class_table import Row, figure, title_of
+from gpututor.app.classroom.class_table import ClassRow, figure, title_of
 from gpututor.app.commands import foot, screen_bindings
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
@@ -24,7 +24,7 @@ class MarkDialog(BaseModal[str]):
 
     BINDINGS = screen_bindings("mark")
 
-    def __init__(self, folder: ClassFolder, row: Row, exercise: ExerciseSummary, mark: Mark) -> None:
+    def __init__(self, folder: ClassFolder, row: ClassRow, exercise: ExerciseSummary, mark: Mark) -> None:
         super().__init__()
         self._folder = folder
         self._exercise = exercise

@@ -14,7 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from gpututor.app.classroom.class_table import TO_LOOK_AT, Cell, ClassTable, Row, Shown, points_of
+from gpututor.app.classroom.class_table import TO_LOOK_AT, Cell, ClassRow, ClassTable, Shown, points_of
 from gpututor.app.commands import screen_bindings
 
 _TOTAL, _NARROW, _WIDE = 12, 11, 21
@@ -57,7 +57,7 @@ class MarksTable(ScrollView, can_focus=True):
         self._follow()
 
     @property
-    def row(self) -> Row | None:
+    def row(self) -> ClassRow | None:
         """The row with the cursor; None without rows."""
         if self._table is None or not self._shown.rows:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.gradebook.model import Attempt
+from gpututor.classroom.gradebook.model import ScoredAttempt
 from gpututor.classroom.history import author
 from gpututor.classroom.jobs import Job
 from gpututor.classroom.regrade import accept_regrade, regrade_job, regrade_request
@@ -27,7 +27,7 @@ class RegradeClient:
         self.recordings = Recordings(folder.recordings)
         self._course_folder = course_folder
 
-    def prepare(self, attempt: Attempt, *, records: bool) -> tuple[GradeRequest, Path | None]:
+    def prepare(self, attempt: ScoredAttempt, *, records: bool) -> tuple[GradeRequest, Path | None]:
         """Return the request for the judge, and the folder for the recording. For a thread. Raises `TutorError`.
 
         With `records`, the judge records what the devices do; else the folder is None.
@@ -50,7 +50,7 @@ class RegradeClient:
             advice = "Check that the file exists and that you can read it. Then try again."
             raise UsageError(f"It cannot be graded again: {error}", advice) from error
 
-    def _job(self, attempt: Attempt) -> Job:
+    def _job(self, attempt: ScoredAttempt) -> Job:
         job = regrade_job(self.folder, attempt.submission, self._course_folder)
         if attempt.key is not None and job.key != attempt.key:
             raise UsageError("The class was graded with other options meanwhile.", "F5 reads it again.")
@@ -67,7 +67,7 @@ class RegradeClient:
         self.recordings.prune_oldest()
         return self.recordings.read(key.name)
 
-    def take(self, attempt: Attempt, key: GradingKey, report: Report) -> Path | None:
+    def take(self, attempt: ScoredAttempt, key: GradingKey, report: Report) -> Path | None:
         """Replace the report in the journal; return the old one's path. Raises `UsageError` if it cannot be written."""
         try:
             return accept_regrade(self.folder, attempt.submission, key, report, author(None))

@@ -24,7 +24,7 @@ from gpututor.app.widgets.bars import KeyBar
 from gpututor.app.widgets.base import PlainText
 from gpututor.app.widgets.output import SubmissionText
 from gpututor.app.widgets.results import CheckRow, Results
-from gpututor.classroom.gradebook.model import Attempt, Mark
+from gpututor.classroom.gradebook.model import Mark, ScoredAttempt
 from gpututor.classroom.regrade import is_acceptable, report_before, same_result
 from gpututor.errors import TutorError
 from gpututor.files import ordinary
@@ -120,7 +120,7 @@ class SubmissionScreen(BaseScreen[bool]):
         self._keys.show(keys[:-2], keys[-2:])
         in_thread(self._read, attempt)
 
-    def _read(self, attempt: Attempt) -> None:
+    def _read(self, attempt: ScoredAttempt) -> None:
         submission = attempt.submission
         text, fault = "", submission.refusal
         if submission.sha256:
@@ -131,7 +131,7 @@ class SubmissionScreen(BaseScreen[bool]):
                 fault = fault or f"Its text cannot be read: {error.strerror}"
         self.call_later(self._show_text, attempt, text, fault)
 
-    def _show_text(self, attempt: Attempt, text: str, fault: str) -> None:
+    def _show_text(self, attempt: ScoredAttempt, text: str, fault: str) -> None:
         if attempt is self.attempt:
             self.source = text
             self.show_report(attempt.report, fault)
@@ -207,7 +207,7 @@ class SubmissionScreen(BaseScreen[bool]):
         elif not self.is_busy():
             in_thread(self._find_recording, self.attempt, key)
 
-    def _find_recording(self, attempt: Attempt, key: GradingKey, part: Path | None = None) -> None:
+    def _find_recording(self, attempt: ScoredAttempt, key: GradingKey, part: Path | None = None) -> None:
         """Find the recording of a grading: the new one in `part`, or a stored one. For a thread."""
         grading, recording, fault = self.grading, None, ""
         try:
@@ -216,7 +216,7 @@ class SubmissionScreen(BaseScreen[bool]):
             fault = f"! {error.title} {error.advice}"
         self.call_later(self._show_recording, attempt, recording, fault, is_new=part is not None)
 
-    def _show_recording(self, attempt: Attempt, recording: Recording | None, fault: str, *, is_new: bool) -> None:
+    def _show_recording(self, attempt: ScoredAttempt, recording: Recording | None, fault: str, *, is_new: bool) -> None:
         if attempt is not self.attempt or self._doing != ("record" if is_new else ""):
             return
         if is_new:
@@ -273,14 +273,14 @@ class SubmissionScreen(BaseScreen[bool]):
         self.say(f"… {doing}. Esc stops it.")
         in_thread(self._prepare, self._number, self.attempt, what == "record")
 
-    def _prepare(self, number: int, attempt: Attempt, records: bool) -> None:
+    def _prepare(self, number: int, attempt: ScoredAttempt, records: bool) -> None:
         try:
             prepared = self.grading.prepare(self._with_real_id(attempt), records=records)
             self.call_later(self._start_grading, number, *prepared)
         except TutorError as error:
             self.call_later(self._show_error, number, error)
 
-    def _with_real_id(self, attempt: Attempt) -> Attempt:
+    def _with_real_id(self, attempt: ScoredAttempt) -> ScoredAttempt:
         student = self.table.gradebook.real_id(attempt.submission.student)
         return replace(attempt, submission=replace(attempt.submission, student=student))
 
@@ -357,7 +357,7 @@ class SubmissionScreen(BaseScreen[bool]):
         # No daemon: leaving the app waits for the journal.
         threading.Thread(target=self._write, args=(self.attempt, self.attempt.key, report)).start()
 
-    def _write(self, attempt: Attempt, key: GradingKey, report: Report) -> None:
+    def _write(self, attempt: ScoredAttempt, key: GradingKey, report: Report) -> None:
         """Write the report to the journal. For a thread."""
         try:
             self.call_later(self._show_taken, report, self.grading.take(self._with_real_id(attempt), key, report))

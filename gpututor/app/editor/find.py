@@ -20,7 +20,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gpututor.app.editor.python_text import Location, Places
+from gpututor.app.editor.python_text import Location, TextPositions
 from gpututor.app.widgets.base import PlainText
 
 Match = tuple[Location, Location]
@@ -64,7 +64,7 @@ def find_all(needle: Needle, text: str) -> list[Match]:
     """Return all matches that are not empty. Raises `BadPattern`, also if the search takes too long."""
     if not needle.text:
         return []
-    places = Places(text)
+    places = TextPositions(text)
     with _limited():
         matches = (match.span() for match in needle.pattern.finditer(text) if match[0])
         return [(places.location(start), places.location(end)) for start, end in islice(matches, MOST_MATCHES)]
@@ -75,7 +75,7 @@ def replacement(needle: Needle, text: str, match: Match, by: str) -> str:
     if not needle.regex:
         return by
     with _limited():
-        again = needle.pattern.match(text, Places(text).offset(match[0]))
+        again = needle.pattern.match(text, TextPositions(text).offset(match[0]))
     return _expanded(again, by) if again else by
 
 

@@ -85,7 +85,7 @@ Location = tuple[int, int]
 """Row and column, from 0."""
 
 
-class Places:
+class TextPositions:
     """Conversion of offsets in a text to rows and columns, and back."""
 
     def __init__(self, text: str) -> None:

@@ -85,7 +85,7 @@ class CodeDocument(Document):
         return EditResult((top + len(lines) - 1, column), replaced)
 
 
-class Section(NamedTuple):
+class RowSection(NamedTuple):
     """The part of a row that is drawn on one line: the whole row, unless it wraps."""
 
     row: int
@@ -111,15 +111,15 @@ class CodeLines(WrappedDocument):
         cuts = [0, *(self.get_offsets(line_index) if self._wraps else ()), len(line)]
         return [line[start:end] for start, end in pairwise(cuts)]
 
-    def section_at(self, y: int) -> Section | None:
+    def section_at(self, y: int) -> RowSection | None:
         """Return what is drawn on a line of the wrapped text, from 0; None below it."""
         if not self._wraps:
-            return Section(y, 0, len(self.document[y]), True) if y < self.document.line_count else None
+            return RowSection(y, 0, len(self.document[y]), True) if y < self.document.line_count else None
         if y >= self.height:
             return None
         row, start = self.offset_to_location(Offset(0, y))
         end = next((offset for offset in self.get_offsets(row) if offset > start), None)
-        return Section(row, start, len(self.document[row]) if end is None else end, end is None)
+        return RowSection(row, start, len(self.document[row]) if end is None else end, end is None)
 
     def offset_to_location(self, offset: Offset) -> Location:
         if self._wraps:
@@ -269,7 +269,7 @@ class CodeArea(TextArea):
             strip = self._styled(strip, section, start, end, self._part(part))
         return strip
 
-    def _section_at(self, y: int) -> Section | None:
+    def _section_at(self, y: int) -> RowSection | None:
         """Return what is drawn on a line of the view, from 0; None below the text."""
         assert isinstance(self.wrapped_document, CodeLines)
         return self.wrapped_document.section_at(y + self.scroll_offset.y)
@@ -278,11 +278,11 @@ class CodeArea(TextArea):
         """Return the line of the wrapped text, from 0, on which a row begins."""
         return self.wrapped_document.location_to_offset((row, 0)).y
 
-    def _left(self, section: Section) -> int:
+    def _left(self, section: RowSection) -> int:
         """Return the column of the view for the start of a section's row."""
         return self.gutter_width - self.scroll_offset.x - self._cells(self.document[section.row][: section.start])
 
-    def _styled(self, strip: Strip, section: Section, start: int, end: int, style: Style) -> Strip:
+    def _styled(self, strip: Strip, section: RowSection, start: int, end: int, style: Style) -> Strip:
         """Return the strip with some columns of the row in another style, as far as they are in sight."""
         line, left = self.document[section.row], self._left(section)
         start, end = max(start, section.start), end if section.is_last else min(end, section.end)
@@ -358,7 +358,7 @@ class CodeArea(TextArea):
     def _cells(self, line: str) -> int:
         return cell_len(with_signs(line).expandtabs(self.indent_width))
 
-    def _cursor_end(self, section: Section, left: int) -> int:
+    def _cursor_end(self, section: RowSection, left: int) -> int:
         """Return the column after the cursor, if it is in the last section of a row."""
         row, column = self.cursor_location
         is_here = row == section.row and column >= section.start

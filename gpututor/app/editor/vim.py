@@ -11,8 +11,8 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
 from gpututor.app.editor import python_text
-from gpututor.app.editor.python_text import Location, Places
-from gpututor.app.editor.vim_motions import FINDS, Incomplete, Target, indent, inner_word, target
+from gpututor.app.editor.python_text import Location, TextPositions
+from gpututor.app.editor.vim_motions import FINDS, Incomplete, MotionTarget, indent, inner_word, target
 
 
 class Mode(StrEnum):
@@ -22,7 +22,7 @@ class Mode(StrEnum):
     VISUAL_LINE = "VISUAL LINE"
 
 
-class Span(NamedTuple):
+class VimSpan(NamedTuple):
     """Text for an operator."""
 
     start: Location
@@ -186,7 +186,7 @@ class Vim:
         letter = {"x": "d", "s": "c"}.get(rest[0], rest[0])
         start, end = sorted((self._anchor, self._cursor))
         is_lines = self.mode is Mode.VISUAL_LINE
-        span = Span(start, (end[0], end[1] + 1), is_lines)
+        span = VimSpan(start, (end[0], end[1] + 1), is_lines)
         if letter in _OPERATORS:
             self._switch(Mode.NORMAL)
             self._operate(letter, span, times)
@@ -220,9 +220,9 @@ class Vim:
         count = (count or 1) * (again or 1) if count or again else 0
         row = self._cursor[0]
         if rest[0] == operator:
-            span = Span((row, 0), (min(row + (count or 1), len(self._lines)) - 1, 0), lines=True)
+            span = VimSpan((row, 0), (min(row + (count or 1), len(self._lines)) - 1, 0), lines=True)
         elif rest == "iw":
-            span = Span(*inner_word(self._cursor, self._lines[row]))
+            span = VimSpan(*inner_word(self._cursor, self._lines[row]))
         else:
             there = self._target("e" if operator == "c" and rest == "w" else rest, count)
             if operator == "c" and rest == "w" and there is not None:
@@ -234,24 +234,24 @@ class Vim:
                 return
             if rest == "w" and operator != "c" and end[0] > start[0] and end[1] <= indent(self._lines[end[0]]):
                 end = (end[0] - 1, len(self._lines[end[0] - 1]))  # not over the end of the line
-            span = Span(start, (end[0], end[1] + (there.included and not there.lines)), there.lines)
+            span = VimSpan(start, (end[0], end[1] + (there.included and not there.lines)), there.lines)
         if operator != "y":
             self._last_change = (all_keys, "")
         self._operate(operator, span, 1, all_keys)
 
-    def _word_to_change(self, end: Target, count: int) -> Target:
+    def _word_to_change(self, end: MotionTarget, count: int) -> MotionTarget:
         """Return the end of the text that `cw` changes: the space after the word stays."""
         row = self._cursor[0]
         (_, first), (_, behind) = inner_word(self._cursor, self._lines[row])
-        return end if count > 1 or first == behind else Target((row, behind - 1), included=True)
+        return end if count > 1 or first == behind else MotionTarget((row, behind - 1), included=True)
 
-    def _target(self, keys: str, count: int) -> Target | None:
+    def _target(self, keys: str, count: int) -> MotionTarget | None:
         there = target(keys, count, self._cursor, self._lines, self._last_find)
         if keys[0] in FINDS:
             self._last_find = keys
         return there
 
-    def _operate(self, operator: str, span: Span, times: int, keys: str = "") -> None:
+    def _operate(self, operator: str, span: VimSpan, times: int, keys: str = "") -> None:
         (first, _), (last, _), is_lines = span
         lines = self._lines
         end = (last, min(span.end[1], len(lines[last])))
@@ -338,7 +338,7 @@ class Vim:
         start, cursor, before = self._inserting_from, self._area.cursor_location, self._text_before
         typed = self._area.get_text_range(start, cursor) if cursor > start else ""
         if self._changing:
-            at = Places(before).offset(start)
+            at = TextPositions(before).offset(start)
             # Else the cursor was moved meanwhile, or a line was indented anew.
             is_one_piece = self._area.text == before[:at] + typed + before[at:]
             self._last_change = (self._changing, typed if is_one_piece else "")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpututor.app.editor.python_text import Location, Places
+from gpututor.app.editor.python_text import Location, TextPositions
 
 FINDS = "fFtT"
 _WORD = re.compile(r"\w+|[^\w\s]+|^$", re.MULTILINE)
@@ -16,7 +16,7 @@ class Incomplete(Exception):
     """More keys must follow."""
 
 
-class Target(NamedTuple):
+class MotionTarget(NamedTuple):
     """The place that a motion leads to."""
 
     to: Location
@@ -26,7 +26,7 @@ class Target(NamedTuple):
     """True if an operator takes whole lines."""
 
 
-def target(keys: str, count: int, cursor: Location, lines: Sequence[str], last_find: str = "") -> Target | None:
+def target(keys: str, count: int, cursor: Location, lines: Sequence[str], last_find: str = "") -> MotionTarget | None:
     """Return where a motion leads to; None if it is unknown or fails. `count`: 0 if none was typed.
 
     `last_find`: the last of the keys f, F, t and T with its character. Raises `Incomplete`.
@@ -37,29 +37,29 @@ def target(keys: str, count: int, cursor: Location, lines: Sequence[str], last_f
         return _find_in_line(keys, times, cursor, lines[row], last_find)
     match letter:
         case "h":
-            return Target((row, max(0, column - times)))
+            return MotionTarget((row, max(0, column - times)))
         case "l":
-            return Target((row, min(len(lines[row]), column + times)))
+            return MotionTarget((row, min(len(lines[row]), column + times)))
         case "j" | "k" | "+" | "-":
             to = max(0, min(row + (times if letter in "j+" else -times), len(lines) - 1))
-            return Target((to, column if letter in "jk" else indent(lines[to])), included=True, lines=True)
+            return MotionTarget((to, column if letter in "jk" else indent(lines[to])), included=True, lines=True)
         case "w" | "b" | "e":
             return _by_words(letter, times, cursor, lines)
         case "0":
-            return Target((row, 0))
+            return MotionTarget((row, 0))
         case "^":
-            return Target((row, indent(lines[row])))
+            return MotionTarget((row, indent(lines[row])))
         case "$":
             to = min(row + times, len(lines)) - 1
-            return Target((to, max(0, len(lines[to]) - 1)), included=True)
+            return MotionTarget((to, max(0, len(lines[to]) - 1)), included=True)
         case "G":
             to = min(count or len(lines), len(lines)) - 1
-            return Target((to, indent(lines[to])), included=True, lines=True)
+            return MotionTarget((to, indent(lines[to])), included=True, lines=True)
         case "g":
             if len(keys) < 2:
                 raise Incomplete
             to = min(times, len(lines)) - 1
-            return Target((to, indent(lines[to])), included=True, lines=True) if keys[1] == "g" else None
+            return MotionTarget((to, indent(lines[to])), included=True, lines=True) if keys[1] == "g" else None
     return None
 
 
@@ -76,9 +76,9 @@ def indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _by_words(letter: str, times: int, cursor: Location, lines: Sequence[str]) -> Target:
+def _by_words(letter: str, times: int, cursor: Location, lines: Sequence[str]) -> MotionTarget:
     text = "\n".join(lines)
-    known = Places(text)
+    known = TextPositions(text)
     at = known.offset(cursor)
     words = list(_WORD.finditer(text))
     match letter:
@@ -88,10 +88,10 @@ def _by_words(letter: str, times: int, cursor: Location, lines: Sequence[str]) -
             places, end = [word.end() - 1 for word in words if word.end() - 1 > at and word[0]], max(0, len(text) - 1)
         case _:
             places, end = [word.start() for word in reversed(words) if word.start() < at], 0
-    return Target(known.location(places[times - 1] if times <= len(places) else end), included=letter == "e")
+    return MotionTarget(known.location(places[times - 1] if times <= len(places) else end), included=letter == "e")
 
 
-def _find_in_line(keys: str, times: int, cursor: Location, line: str, last_find: str) -> Target | None:
+def _find_in_line(keys: str, times: int, cursor: Location, line: str, last_find: str) -> MotionTarget | None:
     if keys[0] in FINDS and len(keys) < 2:
         raise Incomplete
     last = keys if keys[0] in FINDS else last_find or "  "
@@ -106,4 +106,4 @@ def _find_in_line(keys: str, times: int, cursor: Location, line: str, last_find:
         at = line.find(character, at + 1) if step > 0 else line.rfind(character, 0, max(0, at))
         if at < 0:
             return None
-    return Target((row, at - step if kind in "tT" else at), included=step > 0)
+    return MotionTarget((row, at - step if kind in "tT" else at), included=step > 0)

@@ -6,7 +6,7 @@ import shlex
 
 from gpututor.app.commands import Pane
 from gpututor.app.main.host import Host
-from gpututor.app.widgets.output import Section, as_text
+from gpututor.app.widgets.output import OutputSection, as_text
 from gpututor.course.workspace import find_workspace
 from gpututor.paths import builtin_course
 
@@ -37,7 +37,7 @@ class CopyController:
         if not sections:
             self._host.status.show_reply("There are no results yet.")
             return
-        self._copy(as_text([Section(f"{exercise.label} {exercise.title}", ""), *sections]))
+        self._copy(as_text([OutputSection(f"{exercise.label} {exercise.title}", ""), *sections]))
 
     def copy_path(self) -> None:
         self._copy(str(self._host.learner.workspace.path_of(self._host.exercise)))

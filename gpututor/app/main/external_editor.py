@@ -55,7 +55,7 @@ class ExternalEditor:
         except TutorError as error:
             self._host.show_error(error)
             return
-        if command.place is Place.TERMINAL:
+        if command.place is EditorPlace.TERMINAL:
             self._run_in_terminal(command)
         else:
             self._host.status.show_message(OPENED[command.place].format(command.program))
@@ -165,7 +165,7 @@ def _call_in_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[byt
             signal.signal(number, handler)
 
 
-class Place(Enum):
+class EditorPlace(Enum):
     """Places where an editor opens."""
 
     TERMINAL = auto()
@@ -185,7 +185,7 @@ class EditorCommand:
     """A command that opens the file."""
 
     words: tuple[str, ...]
-    place: Place
+    place: EditorPlace
     program: str
     """The editor's name."""
     origin: str
@@ -193,10 +193,10 @@ class EditorCommand:
 
 
 OPENED = {
-    Place.SPLIT: "{} is open next to the app. Save there, and the change appears here.",
-    Place.TMUX_WINDOW: "{0} has a tmux window of its own: leave {0} to come back here.",
-    Place.FLOATING: "{0} is open over the app: leave {0} to come back here.",
-    Place.OUTSIDE: "Open in {}. Save there, and the change appears here.",
+    EditorPlace.SPLIT: "{} is open next to the app. Save there, and the change appears here.",
+    EditorPlace.TMUX_WINDOW: "{0} has a tmux window of its own: leave {0} to come back here.",
+    EditorPlace.FLOATING: "{0} is open over the app: leave {0} to come back here.",
+    EditorPlace.OUTSIDE: "Open in {}. Save there, and the change appears here.",
 }
 """Reports for editors that leave the terminal to the app."""
 
@@ -230,7 +230,7 @@ Which = Callable[[str], str | None]
 def installed_editors(which: Which) -> list[tuple[str, str]]:
     """Return (command, words on the place where it opens) of the usual editors that are installed."""
     words = {command: command.split() for command in _OFFERED}
-    where = {Place.TERMINAL: "in this terminal", Place.OUTSIDE: "in its own window"}
+    where = {EditorPlace.TERMINAL: "in this terminal", EditorPlace.OUTSIDE: "in its own window"}
     return [
         (command, where[_place(command_words)]) for command, command_words in words.items() if which(command_words[0])
     ]
@@ -246,7 +246,7 @@ def editor_command(
     Raises `NoEditor` if none is chosen, and `UsageError` for a missing program.
     """
     words, origin = _chosen(environment, setting)
-    keeps = origin == THE_SETTINGS or (words and _place(words) is Place.OUTSIDE)
+    keeps = origin == THE_SETTINGS or (words and _place(words) is EditorPlace.OUTSIDE)
     if environment.get("TERM_PROGRAM") == "vscode" and not keeps:
         own = next((name for name in _IN_VS_CODE if which(name)), None)
         if own is not None:
@@ -263,15 +263,15 @@ def editor_command(
     options = [word for word in words[1:] if not (name in _NO_WAITING and word in ("-w", "--wait"))]
     command = (program, *options, *_at_line(name, file, line))
     place = _place(words)
-    if place is Place.TERMINAL and environment.get("TMUX") and (tmux := which("tmux")):
-        place = Place.SPLIT if columns >= SPLIT_COLUMNS else Place.TMUX_WINDOW
+    if place is EditorPlace.TERMINAL and environment.get("TMUX") and (tmux := which("tmux")):
+        place = EditorPlace.SPLIT if columns >= SPLIT_COLUMNS else EditorPlace.TMUX_WINDOW
         # Without a target, tmux takes the pane of $TMUX_PANE: the app's, wherever the learner looks at the moment.
         # tmux shows the window's name below the editor all the time.
         split, window = ("split-window", "-h"), ("new-window", "-a", "-n", f"leave {name} to return")
-        command = (tmux, *(split if place is Place.SPLIT else window), "-c", str(file.parent), *command)
-    elif place is Place.TERMINAL and environment.get("ZELLIJ") and (zellij := which("zellij")):
-        place = Place.SPLIT if columns >= SPLIT_COLUMNS else Place.FLOATING
-        where = ("--direction", "right") if place is Place.SPLIT else ("--floating",)
+        command = (tmux, *(split if place is EditorPlace.SPLIT else window), "-c", str(file.parent), *command)
+    elif place is EditorPlace.TERMINAL and environment.get("ZELLIJ") and (zellij := which("zellij")):
+        place = EditorPlace.SPLIT if columns >= SPLIT_COLUMNS else EditorPlace.FLOATING
+        where = ("--direction", "right") if place is EditorPlace.SPLIT else ("--floating",)
         command = (zellij, "run", *where, "--close-on-exit", "--cwd", str(file.parent), "--", *command)
     return EditorCommand(command, place, name, origin)
 
@@ -296,16 +296,16 @@ def _name(words: list[str]) -> str:
     return os.path.basename(words[0]).removesuffix(".exe")
 
 
-def _place(words: list[str]) -> Place:
+def _place(words: list[str]) -> EditorPlace:
     """Return the place where the editor opens; the terminal for editors with and without a window."""
     name, options = _name(words), set(words[1:])
     match name:
         case "emacsclient":
-            return Place.TERMINAL if options & {"-t", "-nw", "--tty"} else Place.OUTSIDE
+            return EditorPlace.TERMINAL if options & {"-t", "-nw", "--tty"} else EditorPlace.OUTSIDE
         case "vi" | "vim" if options & {"-g", "--gui"}:
-            return Place.OUTSIDE
+            return EditorPlace.OUTSIDE
         case _:
-            return Place.OUTSIDE if name in _OUTSIDE else Place.TERMINAL
+            return EditorPlace.OUTSIDE if name in _OUTSIDE else EditorPlace.TERMINAL
 
 
 def _at_line(name: str, file: Path, line: int) -> tuple[str, ...]:

@@ -28,11 +28,11 @@ from gpututor.progress.overview import State
 
 if TYPE_CHECKING:
     from gpututor.app.course_index import Passage, TextIndex
-    from gpututor.app.screens.jump import Target
-    from gpututor.app.screens.palette import Entry
+    from gpututor.app.screens.jump import JumpTarget
+    from gpututor.app.screens.palette import PaletteEntry
 
 
-class Place(NamedTuple):
+class ReadingPlace(NamedTuple):
     """The place of a learner within an exercise."""
 
     pane: Pane = Pane.TASK
@@ -143,7 +143,7 @@ class Navigator:
 
     # The place at the last end of the app
 
-    def place_left(self) -> Place:
+    def place_left(self) -> ReadingPlace:
         """Return the learner's place at the last end of the app; the task's top if it is unknown.
 
         A learner who left in the editor returns to the task, because the first keys after the start are commands.
@@ -151,12 +151,12 @@ class Navigator:
         stored = self._attempts.from_progress(self._host.learner.progress.place, None)
         try:
             exercise, pane, row, column = json.loads(stored or "")
-            place = Place(Pane.TASK if pane == Pane.CODE else Pane(pane), (int(row), int(column)))
+            place = ReadingPlace(Pane.TASK if pane == Pane.CODE else Pane(pane), (int(row), int(column)))
         except (ValueError, TypeError):
-            return Place()
-        return place if exercise == self._host.exercise.key else Place()
+            return ReadingPlace()
+        return place if exercise == self._host.exercise.key else ReadingPlace()
 
-    def return_to(self, place: Place) -> None:
+    def return_to(self, place: ReadingPlace) -> None:
         if place.cursor is not None:
             self._cursors[self._host.exercise.key] = place.cursor
         self.open_exercise(self._host.exercise, place.pane)
@@ -304,7 +304,7 @@ class Navigator:
             self._host.status.show_reply("This lesson has no sections.")
 
     @cached_property
-    def all_sections(self) -> list[Entry]:
+    def all_sections(self) -> list[PaletteEntry]:
         """Entries of the palette for the sections of all lessons."""
         return [
             replace(entry, title=f"Lesson {lesson.number}: {entry.title}")
@@ -312,11 +312,11 @@ class Navigator:
             for entry in self._section_entries(lesson)
         ]
 
-    def _section_entries(self, lesson: Lesson) -> Iterator[Entry]:
-        from gpututor.app.screens.palette import Entry
+    def _section_entries(self, lesson: Lesson) -> Iterator[PaletteEntry]:
+        from gpututor.app.screens.palette import PaletteEntry
 
         for line, words in sections(lesson):
-            yield Entry(words, "", partial(self.go_to, Destination(lesson), line))
+            yield PaletteEntry(words, "", partial(self.go_to, Destination(lesson), line))
 
     # Search
 
@@ -354,25 +354,25 @@ class Navigator:
 
         self._host.push(JumpScreen(self._targets(), self._host.panes.screen), continue_with)
 
-    def _targets(self) -> Iterator[Target]:
+    def _targets(self) -> Iterator[JumpTarget]:
         """Yield all visible places that the learner can jump to, the most used first."""
-        from gpututor.app.screens.jump import Target
+        from gpututor.app.screens.jump import JumpTarget
 
         panes = self._host.panes
         for widget in (panes.course, panes.reader, panes.editor, panes.results):
             pane = panes.pane_of(widget)
             if pane is not None and pane is not panes.current and widget.is_attached and self._is_seen(widget):
-                yield Target(widget.region.offset + Offset(1, 0), partial(self.show_pane, pane))
+                yield JumpTarget(widget.region.offset + Offset(1, 0), partial(self.show_pane, pane))
         for link, offset in panes.reader.visible_links:
-            yield Target(_before(offset, panes.reader), partial(self.follow, link.target))
+            yield JumpTarget(_before(offset, panes.reader), partial(self.follow, link.target))
         for row in panes.results.rows:
             if self._is_seen(row) and panes.results.body.scrollable_content_region.contains_point(row.region.offset):
-                yield Target(_before(row.region.offset, panes.results), partial(self._show_check, row))
+                yield JumpTarget(_before(row.region.offset, panes.results), partial(self._show_check, row))
         for pane, offset in zip(Pane, self._host.tabs.places(), strict=True):
-            yield Target(offset, partial(self.show_pane, pane))
+            yield JumpTarget(offset, partial(self.show_pane, pane))
         if self._is_seen(panes.course):
             for index, offset in panes.course.list.visible_rows():
-                yield Target(_before(offset, panes.course), partial(panes.course.list.pick, index))
+                yield JumpTarget(_before(offset, panes.course), partial(panes.course.list.pick, index))
 
     @staticmethod
     def _is_seen(widget: Widget) -> bool:

@@ -24,7 +24,7 @@ from gpututor.app.main.editing import EditorController
 from gpututor.app.main.files import CHECK_EVERY_S, FileController, file_error
 from gpututor.app.main.host import LearnerContext, Result
 from gpututor.app.main.learning import LearningController
-from gpututor.app.main.navigation import Navigator, Place
+from gpututor.app.main.navigation import Navigator, ReadingPlace
 from gpututor.app.main.panes import Panes, layout_classes
 from gpututor.app.main.runs import RunController
 from gpututor.app.messages import (
@@ -104,7 +104,7 @@ class MainScreen(BaseScreen[None]):
         """Commands by their ids, with the keys of the settings."""
         self._apply_keys()
         self._find_devices = find_devices
-        self._place = Place()
+        self._place = ReadingPlace()
         self._is_zoomed = False
         self._is_still = False
         """True if the cursor does not blink."""

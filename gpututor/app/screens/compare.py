@@ -19,7 +19,7 @@ from gpututor.errors import TutorError
 from gpututor.grading.report_text import device_words
 
 if TYPE_CHECKING:
-    from gpututor.app.trace_view.comparison import Pair
+    from gpututor.app.trace_view.comparison import CasePair
 
 PAGES = ("Figures", "Lines", "Timelines")
 NOTHING = (
@@ -51,7 +51,7 @@ class CompareScreen(BaseScreen[int | None]):
         self.others: tuple[OtherRun, ...] | None = None
         """None until they are known."""
         self.other_number = 0
-        self.pair: Pair | None = None
+        self.pair: CasePair | None = None
         """The pair that is shown; None until it has been read."""
         self.tabs = TabStack(PAGES, _make_page)
         self._find_others = find_others
@@ -87,7 +87,7 @@ class CompareScreen(BaseScreen[int | None]):
         if reading == self._reading:
             self.call_later(self._show, pair)
 
-    def _read_pair(self) -> Pair | str:
+    def _read_pair(self) -> CasePair | str:
         """Return the pair with its traces, or why there is none."""
         # 80 ms: NumPy comes with it
         from gpututor.app.trace_view.comparison import load_pair, pair_of, why_not
@@ -100,7 +100,7 @@ class CompareScreen(BaseScreen[int | None]):
         pair = pair_of(self.left, other)
         return load_pair(pair) if pair is not None else why_not(self.left, other, another=len(self.others) > 1)
 
-    async def _show(self, pair: Pair | str) -> None:
+    async def _show(self, pair: CasePair | str) -> None:
         self._label()
         if isinstance(pair, str):
             self.pair = None

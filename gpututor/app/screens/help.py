@@ -23,7 +23,7 @@ from gpututor.app.commands import (
 )
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
-from gpututor.app.widgets.output import LongText, ScrollableText, Section, as_text, wrapped
+from gpututor.app.widgets.output import LongText, OutputSection, ScrollableText, as_text, wrapped
 from gpututor.grading.report_text import count
 from gpututor.progress.overview import State
 
@@ -159,7 +159,7 @@ class AllTextScreen(BaseModal[None]):
 
     BINDINGS = screen_bindings("all_text")
 
-    def __init__(self, sections: Sequence[Section], first: int = 0) -> None:
+    def __init__(self, sections: Sequence[OutputSection], first: int = 0) -> None:
         super().__init__()
         self._sections = sections
         self._text = LongText(sections, first, id="all-text")

@@ -26,7 +26,7 @@ _PALE = Style(dim=True)
 
 
 @dataclass(frozen=True)
-class Target:
+class JumpTarget:
     """A place to jump to, and the position of its letter on the screen."""
 
     offset: Offset
@@ -34,9 +34,9 @@ class Target:
     """Goes there, when the letter is pressed."""
 
 
-def lettered(targets: Iterable[Target]) -> dict[str, Target]:
+def lettered(targets: Iterable[JumpTarget]) -> dict[str, JumpTarget]:
     """Assign letters to the targets in their order; never two letters in one place."""
-    places: dict[Offset, Target] = {}
+    places: dict[Offset, JumpTarget] = {}
     for target in targets:
         places.setdefault(target.offset, target)
     return dict(zip(LETTERS, places.values(), strict=False))
@@ -71,7 +71,7 @@ class Picture(Widget):
 class JumpScreen(BaseModal[Callable[[], object] | None]):
     """Is dismissed with `go` of the target whose letter was pressed; with None after any other key."""
 
-    def __init__(self, targets: Iterable[Target], below: Screen[Any]) -> None:
+    def __init__(self, targets: Iterable[JumpTarget], below: Screen[Any]) -> None:
         super().__init__()
         self._targets = lettered(targets)
         self._size_at_first = below.size

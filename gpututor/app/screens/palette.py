@@ -24,7 +24,7 @@ from gpututor.settings import prepare_to_write
 
 
 @dataclass(frozen=True)
-class Entry:
+class PaletteEntry:
     """An entry of the palette."""
 
     title: str
@@ -38,7 +38,7 @@ class Entry:
 class PaletteSource(Protocol):
     """An app with entries for the palette."""
 
-    def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]: ...
+    def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[PaletteEntry]: ...
 
 
 class CommandProvider(Provider):
@@ -66,7 +66,7 @@ class CommandProvider(Provider):
                 title.stylize(self._style, start, end)
             yield Hit(-number, _shown(title, entry), entry.act, text=name, help=escape(entry.sentence))
 
-    def entries(self, query: str = "") -> Iterator[Entry]:
+    def entries(self, query: str = "") -> Iterator[PaletteEntry]:
         """List the entries of the open list, or else for the screen that is shown; some depend on `query`."""
         palette = self.app.screen
         if isinstance(palette, PaletteScreen) and palette.entries is not None:
@@ -82,7 +82,7 @@ class CommandProvider(Provider):
 class PaletteScreen(CommandPalette, BaseModal[None]):
     """Textual's palette, which also dims the screen below without colors, and runs one command."""
 
-    def __init__(self, placeholder: str, entries: Sequence[Entry] | None = None) -> None:
+    def __init__(self, placeholder: str, entries: Sequence[PaletteEntry] | None = None) -> None:
         """`entries`: what to list instead of all commands."""
         super().__init__([CommandProvider], id="--command-palette", placeholder=placeholder)
         self.entries = entries
@@ -108,12 +108,12 @@ def open_palette(app: App[Any]) -> None:
         app.push_screen(PaletteScreen("Type a name"))
 
 
-def open_contents(app: App[Any], entries: Sequence[Entry]) -> None:
+def open_contents(app: App[Any], entries: Sequence[PaletteEntry]) -> None:
     """Open the palette with the sections of a text alone."""
     app.push_screen(PaletteScreen("Type a section's name", entries))
 
 
-def _shown(title: Text, entry: Entry) -> str:
+def _shown(title: Text, entry: PaletteEntry) -> str:
     """Return the title and the keys as Textual's markup, which knows the theme's colors."""
     keys = (f"   {entry.keys}", "$foreground-muted") if entry.keys else ""
     return Content.assemble(Content.from_rich_text(title), keys).markup

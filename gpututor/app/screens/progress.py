@@ -20,7 +20,7 @@ from gpututor.course.model import Course
 from gpututor.errors import TutorError
 from gpututor.grading.report_text import count
 from gpututor.progress.overview import LessonRow, State, lesson_rows
-from gpututor.progress.review import Mistake, Practice, Repeat, general_rule, lesson_about
+from gpututor.progress.review import Practice, RecurringFailure, Repeat, general_rule, lesson_about
 from gpututor.text import escape_control_chars, truncate
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class ProgressOverview:
     """The contents of the screen."""
 
     lessons: tuple[LessonRow, ...]
-    mistakes: tuple[tuple[Mistake, str], ...]
+    mistakes: tuple[tuple[RecurringFailure, str], ...]
     """Mistakes with the slug of the lesson that teaches the subject; empty if no lesson does."""
     best_times: dict[str, str]
     repeats: tuple[Repeat, ...]

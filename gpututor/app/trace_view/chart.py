@@ -20,7 +20,7 @@ from gpututor.app.commands import screen_bindings
 from gpututor.app.trace_view.lanes import LEGEND, ROLES, Glyph, TimeWindow, columns_of, draw, kinds_of, ticks
 from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import share
-from gpututor.trace.timeline import Lane, LaneKind, Span, TimelineLayout
+from gpututor.trace.timeline import Lane, LaneKind, SpanKind, TimelineLayout
 
 AXIS_ROWS = 2
 MOST_LANE_ROWS = 3
@@ -61,7 +61,7 @@ class Chart(Widget, can_focus=True):
         self.first_lane = 0
         self._drawn: dict[int, Strip] = {}
         self._styles: dict[str, Style] = {}
-        self._kinds: set[Span] = set()
+        self._kinds: set[SpanKind] = set()
 
     def show(self, picture: TimelineLayout) -> None:
         """Show another picture as a whole, with the cursor on its most important event."""
@@ -321,7 +321,7 @@ def _first_event(picture: TimelineLayout) -> tuple[int, int]:
     hazards = [
         (bool(picture.rows(lane).line[lane.row[number]]), place, number)
         for _, place, number in picture.stops.tolist()[:_MOST_STOPS]
-        if (lane := picture.lanes[place]).hazard[number] >= 0 or lane.span[number] == Span.OUT_OF_MEMORY
+        if (lane := picture.lanes[place]).hazard[number] >= 0 or lane.span[number] == SpanKind.OUT_OF_MEMORY
     ]
     if hazards:
         return max(hazards, key=itemgetter(0))[1:]

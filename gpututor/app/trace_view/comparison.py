@@ -28,7 +28,7 @@ from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import mark
 from gpututor.text import escape_control_chars
-from gpututor.trace.comparison import Difference, amounts_of, counted, differences, in_one_sentence, ratio_words
+from gpututor.trace.comparison import AmountDifference, amounts_of, counted, differences, in_one_sentence, ratio_words
 from gpututor.trace.formatting import duration, same_time
 from gpututor.trace.text import describe_event
 
@@ -37,12 +37,12 @@ _FIGURE, _NAME, _STATUS = 11, 18, 16
 
 
 @dataclass(frozen=True)
-class Pair:
+class CasePair:
     """The same case of two attempts."""
 
     left: RunView
     other: OtherRun
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[AmountDifference, ...] = ()
     """Empty until the traces have been read."""
 
     @property
@@ -60,14 +60,14 @@ class Pair:
         return [call.words for call in self.left.case.calls] == [call.words for call in self.right.case.calls]
 
 
-def pair_of(left: RunView, other: OtherRun) -> Pair | None:
+def pair_of(left: RunView, other: OtherRun) -> CasePair | None:
     """Pair the case of `left` with the same case of `other`; return None if `other` has no such run or case."""
     runs = other.view.recording.runs
     number = next((at for at, run in enumerate(runs) if run.scenario == left.run.scenario), None)
     if number is None or not runs[number].calls:
         return None
     view = other.view.of_run(number)
-    return Pair(left, replace(other, view=view.of_case(min(left.case_number, len(view.cases) - 1))))
+    return CasePair(left, replace(other, view=view.of_case(min(left.case_number, len(view.cases) - 1))))
 
 
 def why_not(left: RunView, other: OtherRun, *, another: bool) -> str:
@@ -89,7 +89,7 @@ def why_not(left: RunView, other: OtherRun, *, another: bool) -> str:
     return f"{missing}\n\n" + "\n".join(ways)
 
 
-def load_pair(pair: Pair) -> Pair:
+def load_pair(pair: CasePair) -> CasePair:
     """Load the traces of both, and compare them. For a thread."""
     left, right = (view if view.loaded is not None else load(view) for view in (pair.left, pair.right))
     amounts = []
@@ -98,7 +98,7 @@ def load_pair(pair: Pair) -> Pair:
         peak_bytes = max(call.peak_bytes for call in view.case.calls)
         elapsed = view.case.work_ns if view.run.times else 0
         amounts.append(amounts_of([process.rows for process in processes], elapsed, peak_bytes))
-    return Pair(left, replace(pair.other, view=right), differences(*amounts))
+    return CasePair(left, replace(pair.other, view=right), differences(*amounts))
 
 
 def baselines_of(view: RunView) -> Iterator[OtherRun]:
@@ -115,12 +115,12 @@ def baselines_of(view: RunView) -> Iterator[OtherRun]:
             yield OtherRun(f"{shown}, which the checks compare with", shown, theirs, is_baseline=True)
 
 
-def figures_page() -> ScrollableText[Pair]:
+def figures_page() -> ScrollableText[CasePair]:
     """Create the page: amounts in columns, with the differences in words."""
     return ScrollableText(_figures, id="figures-page")
 
 
-def _figures(pair: Pair, width: int) -> Iterator[Content]:
+def _figures(pair: CasePair, width: int) -> Iterator[Content]:
     (ours, left), (theirs, right) = pair.sides
     summary = in_one_sentence(pair.differences) if pair.differences else "neither used a device in this call"
     yield Content(f"{summary[:1].upper()}{summary[1:]}.").stylize("bold")
@@ -148,7 +148,7 @@ def _figures(pair: Pair, width: int) -> Iterator[Content]:
     yield from _shares(pair, width)
 
 
-def _shares(pair: Pair, width: int) -> Iterator[Content]:
+def _shares(pair: CasePair, width: int) -> Iterator[Content]:
     rows = [(name, *row) for name, view in pair.sides for row in device_shares(view)]
     if not rows:
         return
@@ -164,7 +164,7 @@ def _shares(pair: Pair, width: int) -> Iterator[Content]:
             yield Content(f"{name}: no device did anything in this call.")
 
 
-def _outcomes(pair: Pair, width: int) -> Iterator[Content]:
+def _outcomes(pair: CasePair, width: int) -> Iterator[Content]:
     """Yield the outcomes of both, then the checks with different verdicts; nothing if all are the same."""
     (ours, left), (theirs, right) = pair.sides
     if pair.other.is_baseline or not left.outcome or not right.outcome:
@@ -248,7 +248,7 @@ class PairLinesPage(ListTab):
         super().__init__()
         self._head = PlainText("")
         self._words = PlainText("", classes="words")
-        self._pair: Pair | None = None
+        self._pair: CasePair | None = None
         self._lines: list[LinePair] = []
 
     def compose(self) -> ComposeResult:
@@ -256,7 +256,7 @@ class PairLinesPage(ListTab):
         yield self.list
         yield self._words
 
-    def show(self, pair: Pair) -> None:
+    def show(self, pair: CasePair) -> None:
         self._pair, left, right = pair, pair.left, pair.right
         has_lines = left.source is not None and right.source is not None and not pair.other.is_baseline
         costs = (left.source_lines, left.run.lines, right.source_lines, right.run.lines)
@@ -321,7 +321,7 @@ class TimelinesPage(Vertical):
         self.charts = (Chart(id="upper"), Chart(id="lower"))
         self._names = (PlainText("", classes="name"), PlainText("", classes="name"))
         self._words = PlainText("", classes="words")
-        self._pair: Pair | None = None
+        self._pair: CasePair | None = None
 
     def compose(self) -> ComposeResult:
         for name, chart in zip(self._names, self.charts, strict=True):
@@ -329,7 +329,7 @@ class TimelinesPage(Vertical):
             yield chart
         yield self._words
 
-    def show(self, pair: Pair) -> None:
+    def show(self, pair: CasePair) -> None:
         self._pair = pair
         pictures = [view.loaded.picture if view.loaded is not None else None for _, view in pair.sides]
         span = max((picture.finish - picture.begin for picture in pictures if picture is not None), default=1)

@@ -16,7 +16,7 @@ from rich.cells import get_character_cell_size
 from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import size
 from gpututor.trace.text import short_name
-from gpututor.trace.timeline import Lane, LaneCells, LaneKind, Span, TimelineLayout, edges_of
+from gpututor.trace.timeline import Lane, LaneCells, LaneKind, SpanKind, TimelineLayout, edges_of
 
 _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
 _BETWEEN_LABELS = 3
@@ -120,28 +120,28 @@ def ticks(window: TimeWindow) -> list[Tick]:
 
 
 ROLES = {
-    Span.KERNEL: "kernel",
-    Span.COLLECTIVE: "collective",
-    Span.COPY: "copy",
-    Span.WAIT: "wait",
-    Span.COMPUTE: "compute",
-    Span.HOST_COPY: "copy",
-    Span.LAUNCH: "launch",
-    Span.RANGE: "range",
-    Span.HAZARD: "hazard",
-    Span.OUT_OF_MEMORY: "hazard",
+    SpanKind.KERNEL: "kernel",
+    SpanKind.COLLECTIVE: "collective",
+    SpanKind.COPY: "copy",
+    SpanKind.WAIT: "wait",
+    SpanKind.COMPUTE: "compute",
+    SpanKind.HOST_COPY: "copy",
+    SpanKind.LAUNCH: "launch",
+    SpanKind.RANGE: "range",
+    SpanKind.HAZARD: "hazard",
+    SpanKind.OUT_OF_MEMORY: "hazard",
 }
 """The style of each kind; see `styles/device.tcss`."""
 LEGEND = (
-    (Span.KERNEL, "█", "kernel"),
-    (Span.COPY, "▒", "copy"),
-    (Span.COLLECTIVE, "▓", "collective"),
-    (Span.LAUNCH, "|", "launch"),
-    (Span.WAIT, "░", "host waits"),
-    (Span.COMPUTE, "▪", "on the CPU"),
-    (Span.RANGE, "─", "range"),
-    (Span.HAZARD, "!", "hazard"),
-    (Span.OUT_OF_MEMORY, "×", "out of memory"),
+    (SpanKind.KERNEL, "█", "kernel"),
+    (SpanKind.COPY, "▒", "copy"),
+    (SpanKind.COLLECTIVE, "▓", "collective"),
+    (SpanKind.LAUNCH, "|", "launch"),
+    (SpanKind.WAIT, "░", "host waits"),
+    (SpanKind.COMPUTE, "▪", "on the CPU"),
+    (SpanKind.RANGE, "─", "range"),
+    (SpanKind.HAZARD, "!", "hazard"),
+    (SpanKind.OUT_OF_MEMORY, "×", "out of memory"),
 )
 """Kind, character and its meaning."""
 
@@ -183,7 +183,7 @@ def draw(
         drawn.append(glyphs)
     _label(picture, lane, window, cells, drawn[0])
     for column in np.flatnonzero(cells.hazard).tolist():
-        missing = cells.kind[column] == Span.OUT_OF_MEMORY
+        missing = cells.kind[column] == SpanKind.OUT_OF_MEMORY
         for glyphs in drawn:
             glyphs[column] = Glyph("×" if missing else "!", "hazard", reverse=True)
     if selected >= 0:
@@ -202,30 +202,30 @@ def columns_of(lane: Lane, number: int, window: TimeWindow) -> range:
     return range(max(first, 0), min(last, window.columns - 1) + 1)
 
 
-def kinds_of(picture: TimelineLayout) -> set[Span]:
+def kinds_of(picture: TimelineLayout) -> set[SpanKind]:
     """Return the kinds of spans that a picture has, including hazards that belong to work."""
-    kinds = {Span(int(kind)) for lane in picture.lanes for kind in np.unique(lane.span)}
+    kinds = {SpanKind(int(kind)) for lane in picture.lanes for kind in np.unique(lane.span)}
     if any((lane.hazard >= 0).any() for lane in picture.lanes):
-        kinds.add(Span.HAZARD)
-    if Span.HOST_COPY in kinds:
-        kinds.add(Span.COPY)
+        kinds.add(SpanKind.HAZARD)
+    if SpanKind.HOST_COPY in kinds:
+        kinds.add(SpanKind.COPY)
     return kinds
 
 
-_CHARACTERS = {kind: character for kind, character, _ in LEGEND} | {Span.HOST_COPY: "▒"}
+_CHARACTERS = {kind: character for kind, character, _ in LEGEND} | {SpanKind.HOST_COPY: "▒"}
 
 
 def _glyph(lane: Lane, cells: LaneCells, place: tuple[int, int, int], part: tuple[int, int]) -> Glyph | None:
     """Return the cell at `place`: a column with its beginning and end. `part`: how many rows are below, of how many."""
     column = place[0]
-    span = Span(int(cells.kind[column]))
-    if span is Span.KERNEL:
+    span = SpanKind(int(cells.kind[column]))
+    if span is SpanKind.KERNEL:
         return _bar(lane, cells, place, part)
-    if span in (Span.COLLECTIVE, Span.COPY) and float(cells.fill[column]) < 0.5:
-        small = "▓" if span is Span.COLLECTIVE else ARROWS.get(lane.kind, "▒")
+    if span in (SpanKind.COLLECTIVE, SpanKind.COPY) and float(cells.fill[column]) < 0.5:
+        small = "▓" if span is SpanKind.COLLECTIVE else ARROWS.get(lane.kind, "▒")
         return Glyph(small, ROLES[span]) if part[0] == 0 else None
-    if span is Span.LAUNCH and cells.wait[column]:
-        span = Span.WAIT  # a wait, however short, matters more than the launches in its cell
+    if span is SpanKind.LAUNCH and cells.wait[column]:
+        span = SpanKind.WAIT  # a wait, however short, matters more than the launches in its cell
     return Glyph(_CHARACTERS[span], ROLES[span])
 
 
@@ -266,13 +266,13 @@ def _label(picture: TimelineLayout, lane: Lane, window: TimeWindow, cells: LaneC
         if not text:
             continue
         for at, letter in zip(inside, f" {text} ", strict=False):
-            glyphs[at] = Glyph(letter, ROLES[Span(int(kind))], on_bar=True)
+            glyphs[at] = Glyph(letter, ROLES[SpanKind(int(kind))], on_bar=True)
 
 
 def label_of(picture: TimelineLayout, lane: Lane, number: int) -> str:
     """Return the name on a span: the operator, or the size of a copy."""
     rows, row = picture.rows(lane), int(lane.row[number])
-    if lane.span[number] in (Span.COPY, Span.HOST_COPY):
+    if lane.span[number] in (SpanKind.COPY, SpanKind.HOST_COPY):
         return size(int(rows.size[row]))
     name = " ".join(escape_control_chars(short_name(rows.names[rows.name[row]])).split())
     # A letter takes one cell: a wider one, or one without width, would move the cells to the right.

@@ -18,7 +18,7 @@ from gpututor.trace.formatting import area, bar, duration, share, size
 
 if TYPE_CHECKING:
     from gpututor.app.trace_view.model import RunView
-    from gpututor.trace.memory import LiveAllocation, MemoryTimeline, Reading
+    from gpututor.trace.memory import LiveAllocation, MemoryReading, MemoryTimeline
 
 _LABELS = 9
 """Columns of the sizes at the left."""
@@ -43,7 +43,7 @@ class MemoryTab(Widget, can_focus=True):
         self._view: RunView | None = None
         self._curves: list[tuple[str, MemoryTimeline]] = []
         self._chosen = 0
-        self._cursor: Reading | None = None
+        self._cursor: MemoryReading | None = None
 
     def show(self, view: RunView) -> None:
         """Draw the memory of a call; the cursor is at the peak."""
@@ -118,7 +118,7 @@ class MemoryTab(Widget, can_focus=True):
         else:
             self.post_message(LineChosen(line))
 
-    def _read(self, cursor: Reading) -> None:
+    def _read(self, cursor: MemoryReading) -> None:
         self._cursor = cursor
         self.refresh()
 
@@ -126,7 +126,7 @@ class MemoryTab(Widget, can_focus=True):
 class _Drawing:
     """A curve in lines of text."""
 
-    def __init__(self, view: RunView, name: str, curve: MemoryTimeline, cursor: Reading, width: int) -> None:
+    def __init__(self, view: RunView, name: str, curve: MemoryTimeline, cursor: MemoryReading, width: int) -> None:
         self._view, self._name, self._curve, self._cursor, self._width = view, name, curve, cursor, width
         self._columns = width - _LABELS - 2
         capacity = view.run.memory_bytes

@@ -34,7 +34,7 @@ DETAIL_CHARACTERS = 700
 """Size of a detail of a check."""
 
 
-class Section(NamedTuple):
+class OutputSection(NamedTuple):
     """A part of a long text."""
 
     heading: str
@@ -62,7 +62,7 @@ def output_blocks(report: Report) -> list[Widget]:
     return blocks
 
 
-def everything(report: Report, source: str = "") -> list[Section]:
+def everything(report: Report, source: str = "") -> list[OutputSection]:
     """Return a section for each check in the order of the verdicts, then tracebacks and printed texts.
 
     `source`: the graded text; empty if it is not known.
@@ -71,10 +71,10 @@ def everything(report: Report, source: str = "") -> list[Section]:
     first = "\n".join(remarks(report))
     several = len({verdict.scenario for verdict in report.verdicts}) > 1
     checks = [_check(verdict, several, lines) for verdict in report.verdicts]
-    return [Section(outcome_line(report), first), *checks, *_outputs(report, most_lines=None)]
+    return [OutputSection(outcome_line(report), first), *checks, *_outputs(report, most_lines=None)]
 
 
-def as_text(sections: Sequence[Section]) -> str:
+def as_text(sections: Sequence[OutputSection]) -> str:
     """Return sections as one text, without control characters, for the clipboard."""
     return escape_control_chars("\n\n".join("\n".join(filter(None, section)) for section in sections))
 
@@ -94,24 +94,24 @@ def details_of(verdict: Verdict, source_lines: Sequence[str] = ()) -> list[tuple
     return [(label, text) for label, text in details if text] if verdict.status.is_finding else []
 
 
-def _check(verdict: Verdict, several: bool, lines: Sequence[str]) -> Section:
+def _check(verdict: Verdict, several: bool, lines: Sequence[str]) -> OutputSection:
     where = f" ({verdict.scenario})" if several else ""
     texts = [("Figures", verdict.measured)] if verdict.measured else []
     parts = [f"{label}\n{_indented(text)}" for label, text in texts + details_of(verdict, lines)]
-    return Section(f"{mark(verdict.status)}  {verdict.sentence}{where}", "\n".join(parts))
+    return OutputSection(f"{mark(verdict.status)}  {verdict.sentence}{where}", "\n".join(parts))
 
 
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
 
 
-def _outputs(report: Report, most_lines: int | None) -> Iterator[Section]:
+def _outputs(report: Report, most_lines: int | None) -> Iterator[OutputSection]:
     for run in report.runs:
         where = f" ({run.scenario})" if len(report.runs) > 1 else ""
         if run.traceback:
-            yield Section(f"Where it stopped{where}", run.traceback.rstrip())
+            yield OutputSection(f"Where it stopped{where}", run.traceback.rstrip())
         if run.output:
-            yield Section(f"What your file printed{where}", printed(run, most_lines))
+            yield OutputSection(f"What your file printed{where}", printed(run, most_lines))
 
 
 def printed(run: RunSummary, most_lines: int | None = SHOWN_LINES) -> str:
@@ -165,7 +165,7 @@ class LongText(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"long-text--heading"}
     BINDINGS = screen_bindings("long_text")
 
-    def __init__(self, sections: Sequence[Section], first: int = 0, *, id: str | None = None) -> None:
+    def __init__(self, sections: Sequence[OutputSection], first: int = 0, *, id: str | None = None) -> None:
         """`first`: index of the section to start at."""
         super().__init__(id=id)
         self._sections = sections

@@ -17,7 +17,7 @@ from gpututor.app.widgets.base import PlainText, restyle
 from gpututor.app.widgets.output import (
     DETAIL_CHARACTERS,
     DETAIL_LINES,
-    Section,
+    OutputSection,
     bounded,
     details_of,
     everything,
@@ -334,7 +334,7 @@ class Results(Vertical, can_focus=True):
         return tuple(self._rows.values())
 
     @property
-    def sections(self) -> list[Section]:
+    def sections(self) -> list[OutputSection]:
         """The complete report, without limits on texts; empty until the run is over."""
         return everything(self.report, self._source) if self.report is not None else []
 

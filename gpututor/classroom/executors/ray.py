@@ -140,7 +140,7 @@ def grade_in_order(jobs: Sequence[Job], devices: RealDevices, new_judge: Callabl
 
 
 @dataclass
-class Node:
+class RayNode:
     """A node's capacity, and the devices for which it cannot grade."""
 
     name: str
@@ -205,7 +205,7 @@ class RayCluster:
         task = self._ray.remote(num_cpus=1, max_retries=RETRIES, max_calls=1)
         self._remote = {function: task(function) for function in (probe_node, grade_chunk)}
 
-    def nodes(self) -> Mapping[str, Node]:
+    def nodes(self) -> Mapping[str, RayNode]:
         """Return the living nodes by id. Raises `ClusterLost`."""
         try:
             _check_port(self._head)  # without a head Ray would wait for a minute, then end this process
@@ -216,7 +216,7 @@ class RayCluster:
         for node in living:
             cpus, gpus = (int(node["Resources"].get(name, 0)) for name in ("CPU", "GPU"))
             name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
-            nodes[str(node["NodeID"])] = Node(name, cpus, gpus)
+            nodes[str(node["NodeID"])] = RayNode(name, cpus, gpus)
         if self._here not in nodes:
             raise ClusterLost(_NO_RAYLET)
         return nodes
@@ -305,7 +305,7 @@ class RayExecutor:
         self._isolation = isolation
         self._judges = judges
         self._notify = notify
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, RayNode] = {}
         self._probes: dict[Any, str] = {}
         """Ids of nodes, by their probes."""
         self._chunks: dict[Any, Chunk] = {}
@@ -368,7 +368,7 @@ class RayExecutor:
             node.refusals[""] = why
             self._notify(f"Node {node.name} cannot grade: {why}")
 
-    def _ready_nodes(self) -> dict[str, Node]:
+    def _ready_nodes(self) -> dict[str, RayNode]:
         probed = self._probes.values()
         return {id: node for id, node in self._nodes.items() if id not in probed and "" not in node.refusals}
 

@@ -23,7 +23,7 @@ _INDEX = re.compile(r"^\w+:\d+, ")
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimeKind:
     """The kind of a time; only times of the same kind are compared."""
 
     is_measured: bool
@@ -37,7 +37,7 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Place:
+class LeaderboardPlace:
     """A student's place on a leaderboard."""
 
     place: int
@@ -52,8 +52,8 @@ class Leaderboard:
     """The fastest passing submission of each student for an exercise."""
 
     exercise: ExerciseSummary
-    timed: Timed
-    places: tuple[Place, ...]
+    timed: TimeKind
+    places: tuple[LeaderboardPlace, ...]
     """Places, the fastest first."""
 
     @property
@@ -65,7 +65,7 @@ def leaderboards(gradebook: Gradebook) -> list[Leaderboard]:
     """Return the leaderboards of all exercises with a time to show, in the order of the course."""
     boards = []
     for at, exercise in enumerate(gradebook.exercises):
-        ratios: dict[Timed, dict[str, float]] = defaultdict(dict)
+        ratios: dict[TimeKind, dict[str, float]] = defaultdict(dict)
         for marks in gradebook.students:
             for timed, ratio in times_of(marks.marks[at], gradebook.rules).items():
                 ratios[timed][marks.student.id] = ratio
@@ -76,13 +76,13 @@ def leaderboards(gradebook: Gradebook) -> list[Leaderboard]:
     return boards
 
 
-def times_of(mark: Mark, rules: Rules) -> dict[Timed, float]:
+def times_of(mark: Mark, rules: Rules) -> dict[TimeKind, float]:
     """Return the student's best ratio among the passing attempts that may count, by the kind of time.
 
     The result is empty if the rules switch leaderboards off, or if students see no check of speed. It is also empty
     after a mark by hand below full points.
     """
-    best: dict[Timed, float] = {}
+    best: dict[TimeKind, float] = {}
     if not rules.has_leaderboard(mark.exercise) or (mark.by_hand is not None and mark.points < mark.of):
         return best
     limit = rules.max_attempts_for(mark.exercise)
@@ -94,7 +94,7 @@ def times_of(mark: Mark, rules: Rules) -> dict[Timed, float]:
     return best
 
 
-def _ratios_of(report: Report, exercise: str, rules: Rules) -> dict[Timed, float]:
+def _ratios_of(report: Report, exercise: str, rules: Rules) -> dict[TimeKind, float]:
     """Return the ratio of a passing submission in its slowest scenario, by the kind of time."""
     if report.outcome is not Outcome.PASSED:
         return {}
@@ -104,13 +104,13 @@ def _ratios_of(report: Report, exercise: str, rules: Rules) -> dict[Timed, float
         if not rules.is_hidden(exercise, timing.check) and timing.check not in rules.hidden_until_due:
             slowest[timing.is_measured] = max(timing.ratio, slowest.get(timing.is_measured, 0.0))
             devices.setdefault(timing.is_measured, {})[_INDEX.sub("", timing.device)] = None
-    return {Timed(kind, "; ".join(filter(None, devices[kind]))): ratio for kind, ratio in slowest.items()}
+    return {TimeKind(kind, "; ".join(filter(None, devices[kind]))): ratio for kind, ratio in slowest.items()}
 
 
-def _places(ratios: Mapping[str, float]) -> tuple[Place, ...]:
+def _places(ratios: Mapping[str, float]) -> tuple[LeaderboardPlace, ...]:
     ordered = sorted(ratios.items(), key=lambda pair: (pair[1], pair[0]))
     first = {ratio: place for place, (_, ratio) in reversed(list(enumerate(ordered, 1)))}
-    return tuple(Place(first[ratio], student, ratio) for student, ratio in ordered)
+    return tuple(LeaderboardPlace(first[ratio], student, ratio) for student, ratio in ordered)
 
 
 def standing_of(boards: Sequence[Leaderboard], student: str) -> Iterator[str]:

@@ -12,15 +12,15 @@ from datetime import UTC, datetime
 
 from gpututor.classroom.gradebook.model import (
     BINS,
-    Attempt,
+    AttemptTiming,
     CheckCount,
     CheckMark,
     ExerciseSummary,
     Lateness,
     Mark,
     MarkStatus,
+    ScoredAttempt,
     StudentMarks,
-    Timing,
 )
 from gpututor.classroom.history import HistoryEntry
 from gpututor.classroom.rules import OWN, PERIOD_S, Rules
@@ -114,7 +114,9 @@ def score_attempt(
     )
 
 
-def attempt_of(submission: Submission, graded: GradedAttempt, of: Score, rules: Rules, slip_days: int = 0) -> Attempt:
+def attempt_of(
+    submission: Submission, graded: GradedAttempt, of: Score, rules: Rules, slip_days: int = 0
+) -> ScoredAttempt:
     """Score a submission, whose due date is moved by `slip_days`."""
     lateness = lateness_of(submission, rules, slip_days)
     report = graded.report
@@ -140,7 +142,7 @@ def attempt_of(submission: Submission, graded: GradedAttempt, of: Score, rules: 
             failed += [name for name in of.of_check if name not in needs]
         most = _after_lateness(of.without(failed), lateness, of, rules)
     why = "" if status is MarkStatus.FINAL else _why_no_mark(submission, graded, status)
-    return Attempt(
+    return ScoredAttempt(
         submission=submission,
         status=status,
         outcome=outcome,
@@ -258,7 +260,7 @@ def _why_no_mark(submission: Submission, graded: GradedAttempt, status: MarkStat
 
 
 def mark_of(
-    student: str, attempts: Sequence[Attempt], of: Score, rules: Rules, of_no_exercise: Sequence[str] = ()
+    student: str, attempts: Sequence[ScoredAttempt], of: Score, rules: Rules, of_no_exercise: Sequence[str] = ()
 ) -> Mark:
     """Return the mark for `attempts`, in the order of time. `of_no_exercise`: sources of the student's other files."""
     if not attempts:
@@ -318,7 +320,7 @@ def _to_no_exercise(sources: Sequence[str]) -> str:
     return f"{names} {'belongs' if len(sources) == 1 else 'belong'} to no exercise"
 
 
-def _best(attempts: Sequence[Attempt]) -> Attempt:
+def _best(attempts: Sequence[ScoredAttempt]) -> ScoredAttempt:
     """Return the best final attempt, or an undecided attempt that may become better; without both, the last attempt."""
     in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
     final = [attempt for attempt in in_time if attempt.status is MarkStatus.FINAL]
@@ -398,7 +400,7 @@ def distribution(shares: Iterable[float]) -> tuple[int, ...]:
     return tuple(counts[position] for position in range(BINS))
 
 
-def _check_counts(attempts: Sequence[Attempt]) -> tuple[CheckCount, ...]:
+def _check_counts(attempts: Sequence[ScoredAttempt]) -> tuple[CheckCount, ...]:
     by_name: dict[str, list[CheckMark]] = {}
     for attempt in attempts:
         for check in attempt.checks:
@@ -422,7 +424,7 @@ def _check_count(check: CheckMark, statuses: Counter[Status]) -> CheckCount:
     )
 
 
-def timings_of(student: str, report: Report) -> Iterator[Timing]:
+def timings_of(student: str, report: Report) -> Iterator[AttemptTiming]:
     """Yield the times that checks compared with a baseline's, if their figures have a ratio."""
     runs = {run.scenario: run for run in report.runs}
     for verdict in report.verdicts:
@@ -430,4 +432,4 @@ def timings_of(student: str, report: Report) -> Iterator[Timing]:
             run = runs.get(verdict.scenario)
             is_measured, device = (run.times == "measured", run.device) if run is not None else (False, "")
             figures = (float(match[1]), verdict.status, is_measured, verdict.measured, device)
-            yield Timing(student, verdict.check, verdict.scenario, *figures)
+            yield AttemptTiming(student, verdict.check, verdict.scenario, *figures)

@@ -82,7 +82,7 @@ class Lateness:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class ScoredAttempt:
     """A submission and its score."""
 
     submission: Submission
@@ -120,9 +120,9 @@ class Mark:
     """A mark if `status.is_mark`; otherwise provisional, never to be entered anywhere."""
     known_of: float | None
     """Points of the exercise, without extra points; None if unknown."""
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[ScoredAttempt, ...] = ()
     """Attempts in the order of time."""
-    counted: Attempt | None = None
+    counted: ScoredAttempt | None = None
     """The attempt that counts, or that the instructor has to look at first. None without attempts."""
     reason: str = ""
     """Explanation; empty for a plain mark. It may name hidden checks: for the instructor only."""
@@ -225,7 +225,7 @@ class CheckCount:
 
 
 @dataclass(frozen=True)
-class Timing:
+class AttemptTiming:
     """A time of an attempt that counts, compared with the baseline's."""
 
     student: str
@@ -273,7 +273,7 @@ class ExerciseSummary:
     median_share: float | None
     checks: tuple[CheckCount, ...]
     """Checks, most often failed first."""
-    timings: tuple[Timing, ...]
+    timings: tuple[AttemptTiming, ...]
     """Timings, fastest first."""
 
     @property

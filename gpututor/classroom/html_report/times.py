@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpututor.classroom.gradebook.leaderboard import Leaderboard, leaderboards
-from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Timing
+from gpututor.classroom.gradebook.model import AttemptTiming, ExerciseSummary, Gradebook
 from gpututor.classroom.html_report.elements import name, section, table, text
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import GLYPHS, count
@@ -32,7 +32,7 @@ def timings(gradebook: Gradebook) -> str:
 
 
 def _strips(exercise: ExerciseSummary) -> Iterator[str]:
-    by_check: dict[tuple[str, str], list[Timing]] = {}
+    by_check: dict[tuple[str, str], list[AttemptTiming]] = {}
     for timing in exercise.timings:
         by_check.setdefault((timing.check, timing.scenario), []).append(timing)
     for (check, scenario), times in by_check.items():
@@ -42,7 +42,7 @@ def _strips(exercise: ExerciseSummary) -> Iterator[str]:
         yield f"<article><h3>{text(exercise.numbered_title)}</h3>{facts}{strip(times)}</article>"
 
 
-def strip(timings: Sequence[Timing]) -> str:
+def strip(timings: Sequence[AttemptTiming]) -> str:
     """Draw a dot for each time, in a lane for each status: round for modelled times, square for measured ones."""
     ratios = [max(timing.ratio, 1e-6) for timing in timings]
     low, high = _range(ratios)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.intake import layouts
-from gpututor.classroom.intake.archive import Refused, Tree
+from gpututor.classroom.intake.archive import ArchiveTree, Refused
 from gpututor.classroom.intake.collect import SubmissionCollector
 from gpututor.classroom.intake.gradescope_metadata import submissions_of
 from gpututor.classroom.intake.layouts import AUTO, LAYOUTS, METADATA, Gradescope, Layout, detect_layout
@@ -39,7 +39,7 @@ def read_class(
     try:
         folder.make()
         folder.clear_parts()
-        name, tree = detect_layout(Tree(source, folder.folder), names, layout, one_exercise=exercise is not None)
+        name, tree = detect_layout(ArchiveTree(source, folder.folder), names, layout, one_exercise=exercise is not None)
         collector = SubmissionCollector(name, _make_layout(name, tree, names, exercise), names, folder, exercise)
         for entry in tree.entries():
             collector.add(entry)
@@ -62,7 +62,7 @@ def check_apart(source: Path, folder: ClassFolder) -> None:
         raise UsageError(title, "Choose another folder with --out, such as one next to it.")
 
 
-def _make_layout(name: str, tree: Tree, names: ExerciseNames, exercise: Exercise | None) -> Layout:
+def _make_layout(name: str, tree: ArchiveTree, names: ExerciseNames, exercise: Exercise | None) -> Layout:
     if name == "gradescope":
         return _gradescope(tree)
     if name == "files":
@@ -70,7 +70,7 @@ def _make_layout(name: str, tree: Tree, names: ExerciseNames, exercise: Exercise
     return {"folders": layouts.folders, "moodle": layouts.moodle, "canvas": layouts.canvas}[name]
 
 
-def _gradescope(tree: Tree) -> Gradescope:
+def _gradescope(tree: ArchiveTree) -> Gradescope:
     folders = {entry.parts[0] for entry in tree.entries(open_zips=False)}
     for entry in tree.entries(open_zips=False):
         if entry.parts == (METADATA,):

@@ -67,7 +67,7 @@ class Refused(Exception):
     """Something is not read; the text is a sentence with the reason."""
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     FILE = "file"
     ARCHIVE = "archive"
     """A zip that is not opened."""
@@ -80,7 +80,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackManifest:
     """Content of `gpututor-pack.json`. The student may have written anything into it."""
 
     course: str = ""
@@ -95,21 +95,21 @@ def _unreadable() -> BinaryIO:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArchiveEntry:
     """A file, or an entry that is not opened."""
 
     parts: tuple[str, ...]
     """Names of the folders and zips on the way, and its own; without `.` and `..`."""
     source: str
     """Place for people: `kim/05/one_big_copy.py`, `kim.zip: one_big_copy.py`. Not yet safe to print."""
-    kind: Kind = Kind.FILE
+    kind: EntryKind = EntryKind.FILE
     refusal: str = ""
     """Sentence with the reason why it is not read."""
     changed_at: float = 0.0
     """Time of the last change, set by the student; only good for ordering copies."""
     open: Callable[[], AbstractContextManager[IO[bytes]]] = _unreadable
     """Opens it, until the next entry is requested. Opening and reading raise `Refused` and `OSError`."""
-    packed: Packed | None = None
+    packed: PackManifest | None = None
 
 
 def is_zip_name(name: str) -> bool:
@@ -124,7 +124,7 @@ def _zip_entries(
     of_class: bool = False,
     open_zips: bool = True,
     depth: int = 1,
-) -> Iterator[Entry]:
+) -> Iterator[ArchiveEntry]:
     """Yield everything in a zip; one entry for the whole if it cannot be opened.
 
     `parts`: names of the folders and zips on the way, and the zip's own. They are empty for the zip `of_class`: the
@@ -134,14 +134,14 @@ def _zip_entries(
     try:
         archive = zipfile.ZipFile(cast("BinaryIO", _BoundedReader(stream, limit)))
     except (Refused, *_BROKEN) as error:
-        yield Entry(parts, source, Kind.ARCHIVE, str(error) if isinstance(error, Refused) else _BROKEN_ZIP)
+        yield ArchiveEntry(parts, source, EntryKind.ARCHIVE, str(error) if isinstance(error, Refused) else _BROKEN_ZIP)
         return
     with archive:
         if refusal := _refusal_of_whole(archive.infolist(), of_class):
-            yield Entry(parts, source, Kind.ARCHIVE, refusal)
+            yield ArchiveEntry(parts, source, EntryKind.ARCHIVE, refusal)
             return
         if not archive.infolist() and not of_class:
-            yield Entry(parts, source, Kind.PLACE)
+            yield ArchiveEntry(parts, source, EntryKind.PLACE)
         packed = None if of_class else _manifest_in(archive)
         noise: set[tuple[str, ...]] = set()
         for info in sorted(archive.infolist(), key=lambda info: info.orig_filename):
@@ -150,15 +150,15 @@ def _zip_entries(
             if (litter := member.noise) is not None:
                 if litter not in noise:
                     noise.add(litter)
-                    yield Entry(litter, member.source, Kind.NOISE)
+                    yield ArchiveEntry(litter, member.source, EntryKind.NOISE)
             elif member.is_folder and not member.refusal:
-                yield Entry(member.parts, member.source, Kind.PLACE)
+                yield ArchiveEntry(member.parts, member.source, EntryKind.PLACE)
             elif open_zips and is_zip and not member.refusal:
                 yield from _nested_zip(archive, member, depth)
             else:
-                kind = Kind.ARCHIVE if is_zip and member.refusal else Kind.FILE
+                kind = EntryKind.ARCHIVE if is_zip and member.refusal else EntryKind.FILE
                 opener = partial(_open_member, archive, info)
-                yield Entry(member.parts, member.source, kind, member.refusal, member.changed_at, opener, packed)
+                yield ArchiveEntry(member.parts, member.source, kind, member.refusal, member.changed_at, opener, packed)
 
 
 class _Member:
@@ -233,7 +233,7 @@ def _refusal_of_whole(infos: list[zipfile.ZipInfo], of_class: bool) -> str:
     return ""
 
 
-def _nested_zip(archive: zipfile.ZipFile, member: _Member, depth: int) -> Iterator[Entry]:
+def _nested_zip(archive: zipfile.ZipFile, member: _Member, depth: int) -> Iterator[ArchiveEntry]:
     with tempfile.SpooledTemporaryFile(max_size=1 << 20) as copy:
         try:
             if depth >= MOST_ZIPS_DEEP:
@@ -243,13 +243,13 @@ def _nested_zip(archive: zipfile.ZipFile, member: _Member, depth: int) -> Iterat
             with _open_member(archive, member.info) as stream:
                 shutil.copyfileobj(stream, copy)
         except Refused as error:
-            yield Entry(member.parts, member.source, Kind.ARCHIVE, str(error))
+            yield ArchiveEntry(member.parts, member.source, EntryKind.ARCHIVE, str(error))
             return
         copy.seek(0)
         yield from _zip_entries(cast("BinaryIO", copy), member.parts, member.source, depth=depth + 1)
 
 
-def _manifest_in(archive: zipfile.ZipFile) -> Packed | None:
+def _manifest_in(archive: zipfile.ZipFile) -> PackManifest | None:
     """Read the manifest; None if there is none, or it is broken."""
     try:
         with _open_member(archive, archive.getinfo(MANIFEST)) as stream:
@@ -262,7 +262,7 @@ def _manifest_in(archive: zipfile.ZipFile) -> Packed | None:
     course, student = (value if isinstance(value := data.get(key), str) else "" for key in ("course", "student"))
     exercises = data.get("exercises")
     pairs = exercises.items() if isinstance(exercises, dict) else ()
-    return Packed(course, student, {path: key for path, key in pairs if isinstance(key, str)})
+    return PackManifest(course, student, {path: key for path, key in pairs if isinstance(key, str)})
 
 
 @contextmanager
@@ -293,7 +293,9 @@ class _BoundedReader:
         return content
 
 
-def _folder_entries(descriptor: int, parts: tuple[str, ...], skipped: os.stat_result, zips: bool) -> Iterator[Entry]:
+def _folder_entries(
+    descriptor: int, parts: tuple[str, ...], skipped: os.stat_result, zips: bool
+) -> Iterator[ArchiveEntry]:
     """Yield everything below a folder, files first, and close `descriptor`.
 
     Every name is looked up relative to `descriptor`, so that no folder can become a link meanwhile.
@@ -305,11 +307,11 @@ def _folder_entries(descriptor: int, parts: tuple[str, ...], skipped: os.stat_re
         for name, is_link, is_folder in items:
             path = (*parts, name)
             if is_noise(name, folder=is_folder):
-                yield Entry(path, "/".join(path), Kind.NOISE)
+                yield ArchiveEntry(path, "/".join(path), EntryKind.NOISE)
             elif is_link:
-                kind_of_file = Kind.FILE if is_program(name) else Kind.FOLDER
-                kind = Kind.ARCHIVE if is_zip_name(name) else kind_of_file
-                yield Entry(path, "/".join(path), kind, _LINK)
+                kind_of_file = EntryKind.FILE if is_program(name) else EntryKind.FOLDER
+                kind = EntryKind.ARCHIVE if is_zip_name(name) else kind_of_file
+                yield ArchiveEntry(path, "/".join(path), kind, _LINK)
             elif is_folder:
                 folders.append(name)
             else:
@@ -320,10 +322,10 @@ def _folder_entries(descriptor: int, parts: tuple[str, ...], skipped: os.stat_re
         os.close(descriptor)
 
 
-def _subfolder(parent: int, parts: tuple[str, ...], skipped: os.stat_result, zips: bool) -> Iterator[Entry]:
+def _subfolder(parent: int, parts: tuple[str, ...], skipped: os.stat_result, zips: bool) -> Iterator[ArchiveEntry]:
     source = "/".join(parts)
     if len(parts) > MOST_DEPTH:
-        yield Entry(parts, source, Kind.FOLDER, _TOO_DEEP)
+        yield ArchiveEntry(parts, source, EntryKind.FOLDER, _TOO_DEEP)
         return
     try:
         descriptor = os.open(parts[-1], _FOLDER_FLAGS, dir_fd=parent)
@@ -333,31 +335,31 @@ def _subfolder(parent: int, parts: tuple[str, ...], skipped: os.stat_result, zip
         entries = _folder_entries(descriptor, parts, skipped, zips)
         first = next(entries, None)
     except OSError as error:
-        yield Entry(parts, source, Kind.FOLDER, why_unreadable(error))
+        yield ArchiveEntry(parts, source, EntryKind.FOLDER, why_unreadable(error))
         return
-    yield first or Entry(parts, source, Kind.PLACE)
+    yield first or ArchiveEntry(parts, source, EntryKind.PLACE)
     yield from entries
 
 
-def _file(parent: int, parts: tuple[str, ...], zips: bool) -> Iterator[Entry]:
+def _file(parent: int, parts: tuple[str, ...], zips: bool) -> Iterator[ArchiveEntry]:
     name, source = parts[-1], "/".join(parts)
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except OSError as error:
-        yield Entry(parts, source, Kind.FILE, why_unreadable(error))
+        yield ArchiveEntry(parts, source, EntryKind.FILE, why_unreadable(error))
         return
     if not stat.S_ISREG(mode := status.st_mode):
         what = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-        yield Entry(parts, source, Kind.FILE, f"It is {what}, not a file.")
+        yield ArchiveEntry(parts, source, EntryKind.FILE, f"It is {what}, not a file.")
         return
     opener = partial(_open_file, parent, name)
     if not (zips and is_zip_name(name)):
-        yield Entry(parts, source, Kind.FILE, changed_at=status.st_mtime, open=opener)
+        yield ArchiveEntry(parts, source, EntryKind.FILE, changed_at=status.st_mtime, open=opener)
         return
     try:
         stream = opener()
     except Refused as error:
-        yield Entry(parts, source, Kind.ARCHIVE, str(error))
+        yield ArchiveEntry(parts, source, EntryKind.ARCHIVE, str(error))
         return
     with stream:
         yield from _zip_entries(stream, parts, source)
@@ -375,7 +377,7 @@ def why_unreadable(error: OSError) -> str:
 
 
 @dataclass(frozen=True)
-class Tree:
+class ArchiveTree:
     """The folder or zip of a class. Each walk reads it again; it is never unpacked."""
 
     path: Path
@@ -384,16 +386,16 @@ class Tree:
     wrapper: tuple[str, ...] = ()
     """The one folder that contains everything, if there is one. Entries' `parts` start below it."""
 
-    def entries(self, *, open_zips: bool = True) -> Iterator[Entry]:
+    def entries(self, *, open_zips: bool = True) -> Iterator[ArchiveEntry]:
         """Yield everything in it. With `open_zips` off each zip is a file. Raises `UsageError`."""
         depth = len(self.wrapper)
         for entry in self._all(open_zips):
             if entry.parts[:depth] == self.wrapper and len(entry.parts) > depth:
                 yield replace(entry, parts=entry.parts[depth:]) if depth else entry
-            elif entry.kind not in (Kind.NOISE, Kind.PLACE):  # a later entry than detection reads
+            elif entry.kind not in (EntryKind.NOISE, EntryKind.PLACE):  # a later entry than detection reads
                 yield entry
 
-    def _all(self, open_zips: bool) -> Iterator[Entry]:
+    def _all(self, open_zips: bool) -> Iterator[ArchiveEntry]:
         try:
             with ExitStack() as stack:
                 if self.path.is_dir():

@@ -11,8 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.intake.archive import Entry, Kind, Packed, Refused, is_zip_name, why_unreadable
-from gpututor.classroom.intake.layouts import METADATA, Layout, Person, Place
+from gpututor.classroom.intake.archive import (
+    ArchiveEntry,
+    EntryKind,
+    PackManifest,
+    Refused,
+    is_zip_name,
+    why_unreadable,
+)
+from gpututor.classroom.intake.layouts import METADATA, FilePlace, Layout, Person
 from gpututor.classroom.intake.names import (
     ExerciseNames,
     copy_number,
@@ -76,7 +83,7 @@ class _Content:
     size: int = 0
 
 
-def _read_content(entry: Entry, folder: ClassFolder, exercise: Exercise) -> _Content:
+def _read_content(entry: ArchiveEntry, folder: ClassFolder, exercise: Exercise) -> _Content:
     """Read a file, or the program in a notebook. Store it below its digest if it can be graded.
 
     Raises `OSError` if it cannot be stored.
@@ -123,7 +130,7 @@ class _File:
     exercise: str
     source: str
     content: _Content
-    place: Place
+    place: FilePlace
     order: tuple[str, int, int, float, str]
     """Sort key for the order of time, if it is known."""
     stem: str
@@ -204,24 +211,24 @@ class SubmissionCollector:
         """Unmatched files, with the keys of their students instead of the ids."""
         self.ignored = 0
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ArchiveEntry) -> None:
         """Read an entry. Raises `OSError` if it cannot be stored."""
         # An empty name at the end marks a folder.
-        is_folder = entry.kind in (Kind.FOLDER, Kind.PLACE)
+        is_folder = entry.kind in (EntryKind.FOLDER, EntryKind.PLACE)
         place = self._layout((*entry.parts, "") if is_folder else entry.parts)
         for person in place.people:
             self._add_person(person, entry.packed)
             if place.upload:
                 upload = (place.number, place.upload)
                 self._uploads[person.key] = max(self._uploads.get(person.key, upload), upload)
-        if entry.kind is Kind.PLACE:
+        if entry.kind is EntryKind.PLACE:
             return None
-        if entry.kind is Kind.NOISE or entry.parts == (METADATA,):
+        if entry.kind is EntryKind.NOISE or entry.parts == (METADATA,):
             self.ignored += 1
             return None
         if place.why:
             return self._skip(entry, place, entry.refusal or place.why)
-        if entry.kind is not Kind.FILE:
+        if entry.kind is not EntryKind.FILE:
             return self._add_unopened(entry, place)
         name = entry.parts[-1].casefold()
         if not is_program(name):
@@ -233,28 +240,28 @@ class SubmissionCollector:
             return self._skip(entry, place, entry.refusal or other)
         return self._add_file(entry, place)
 
-    def _add_person(self, person: Person, packed: Packed | None) -> None:
+    def _add_person(self, person: Person, packed: PackManifest | None) -> None:
         known = self._people.get(person.key, person)
         name = known.name or person.name
         if not name and packed is not None and not self._has_names:
             name = packed.student
         self._people[person.key] = replace(known, name=name, email=known.email or person.email)
 
-    def _skip(self, entry: Entry, place: Place, why: str, *, packed_for: str = "") -> None:
+    def _skip(self, entry: ArchiveEntry, place: FilePlace, why: str, *, packed_for: str = "") -> None:
         students = tuple(person.key for person in place.people)
         self._unmatched.append(Unmatched(shown_source(entry.source), one_line(why), students, packed_for=packed_for))
 
-    def _add_unopened(self, entry: Entry, place: Place) -> None:
+    def _add_unopened(self, entry: ArchiveEntry, place: FilePlace) -> None:
         exercise = place.exercise
         if exercise is None and place.path:
             exercise = self._names.named(plain(without_ending(place.path[-1], ".zip")))
         is_named = exercise is not None
         exercise = exercise or self._exercise
-        if entry.kind is Kind.FOLDER or exercise is None:
+        if entry.kind is EntryKind.FOLDER or exercise is None:
             return self._skip(entry, place, entry.refusal)
         return self._add(entry, place, exercise, _Content("", entry.refusal), is_named)
 
-    def _add_file(self, entry: Entry, place: Place) -> None:
+    def _add_file(self, entry: ArchiveEntry, place: FilePlace) -> None:
         path = tuple(map(plain, place.path))
         course = self._names.course
         if (packed := entry.packed) is not None and packed.course and course.id and packed.course != course.id:
@@ -281,14 +288,14 @@ class SubmissionCollector:
             return why
         return f"{why} Did you mean {similar.label} {similar.slug}? Rename it to {similar.slug}.py."
 
-    def _as_packed(self, entry: Entry) -> Exercise | None:
+    def _as_packed(self, entry: ArchiveEntry) -> Exercise | None:
         if entry.packed is None:
             return None
         zips = [number for number, name in enumerate(entry.parts) if is_zip_name(name)]
         inside = "/".join(entry.parts[zips[-1] + 1 :] if zips else entry.parts)
         return self._names.with_key(entry.packed.exercises.get(inside, ""))
 
-    def _over_limit(self, place: Place) -> str:
+    def _over_limit(self, place: FilePlace) -> str:
         for person in place.people:
             if self._counts[person.key] >= MOST_FILES:
                 return f"It is not read: the limit for a student is {MOST_FILES} files."
@@ -296,7 +303,9 @@ class SubmissionCollector:
                 return f"It is not read: the limit for a student is {MOST_BYTES >> 20} MiB."
         return ""
 
-    def _add(self, entry: Entry, place: Place, exercise: Exercise, content: _Content, is_named: bool) -> None:
+    def _add(
+        self, entry: ArchiveEntry, place: FilePlace, exercise: Exercise, content: _Content, is_named: bool
+    ) -> None:
         name = without_program_ending((place.path or entry.parts)[-1])
         order = (place.submitted_at, place.number, copy_number(name), entry.changed_at, entry.source)
         keys = tuple(person.key for person in place.people)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from gpututor.classroom.intake.archive import Kind, Tree, is_zip_name
+from gpututor.classroom.intake.archive import ArchiveTree, EntryKind, is_zip_name
 from gpututor.classroom.intake.gradescope_metadata import GradescopeSubmission, Submitter
 from gpututor.classroom.intake.names import ExerciseNames, is_program, without_ending, without_program_ending
 from gpututor.course.model import Exercise
@@ -47,7 +47,7 @@ class Person:
 
 
 @dataclass(frozen=True)
-class Place:
+class FilePlace:
     """The owner of a file, and the rest of its path."""
 
     people: tuple[Person, ...] = ()
@@ -69,11 +69,11 @@ class Place:
     """Sentence with the reason why the file has no owner or cannot be graded; empty for a file to grade."""
 
 
-Layout = Callable[[Sequence[str]], Place]
+Layout = Callable[[Sequence[str]], FilePlace]
 """Finds the owner of a file by its path."""
 
 
-def canvas(parts: Sequence[str]) -> Place:
+def canvas(parts: Sequence[str]) -> FilePlace:
     """Place names such as `roekim_LATE_12345_67890_name.py`, or `anon_x1Yz_67890_name.py` if marking is anonymous.
 
     The parts are the student's name, a mark for late files, the user's number, the upload's number, and the file's
@@ -81,15 +81,15 @@ def canvas(parts: Sequence[str]) -> Place:
     """
     match = match_canvas(parts[0])
     if match is None:
-        return Place(path=tuple(parts), why="Canvas does not give such names.")
+        return FilePlace(path=tuple(parts), why="Canvas does not give such names.")
     person = Person(match["id"], match["id"], match["name"] or "", platform_id=match["id"])
     late = match["late"] is not None
     if "file" not in match.re.groupindex:
         why = "It is text or a link typed into Canvas, not a file: it cannot be graded."
-        return Place((person,), tuple(parts[1:]), late=late, why=why)
+        return FilePlace((person,), tuple(parts[1:]), late=late, why=why)
     # Feedback is text, so it cannot have the name of a PDF.
     upload = parts[0] if is_program(parts[0]) or is_zip_name(parts[0]) else ""
-    return Place((person,), (match["file"], *parts[1:]), number=int(match["upload"]), late=late, upload=upload)
+    return FilePlace((person,), (match["file"], *parts[1:]), number=int(match["upload"]), late=late, upload=upload)
 
 
 def match_canvas(name: str) -> re.Match[str] | None:
@@ -100,26 +100,26 @@ def match_canvas(name: str) -> re.Match[str] | None:
     return match
 
 
-def files(parts: Sequence[str], names: ExerciseNames, default: Exercise | None) -> Place:
+def files(parts: Sequence[str], names: ExerciseNames, default: Exercise | None) -> FilePlace:
     """Place files such as `EXERCISE/STUDENT.py`, `EXERCISE/STUDENT/solution.py` and `STUDENT__EXERCISE.py`."""
     stem = without_program_ending(parts[-1])
     student, mark, name = stem.rpartition("__")
     if mark and student and (exercise := names.named(name)):
-        return Place((_person(student),), (parts[-1],), exercise)
+        return FilePlace((_person(student),), (parts[-1],), exercise)
     for number, name in enumerate(parts[:-1], 1):
         if not (exercise := names.named(without_ending(name, ".zip"))):
             continue
         rest = parts[number:]
         if len(rest) > 1:
-            return Place((_person(without_ending(rest[0], ".zip")),), tuple(rest[1:]), exercise)
+            return FilePlace((_person(without_ending(rest[0], ".zip")),), tuple(rest[1:]), exercise)
         if is_program(parts[-1]) or is_zip_name(parts[-1]):
-            return Place((_person(stem),), (parts[-1],), exercise)
-        return Place(
+            return FilePlace((_person(stem),), (parts[-1],), exercise)
+        return FilePlace(
             path=tuple(parts), why="Its name is not a student's, and it is neither a Python file nor a notebook."
         )
     if default is not None and len(parts) == 1:
-        return Place((_person(stem),), (parts[-1],), default)
-    return Place(path=tuple(parts), why="Its name is neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py.")
+        return FilePlace((_person(stem),), (parts[-1],), default)
+    return FilePlace(path=tuple(parts), why="Its name is neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py.")
 
 
 def _person(name: str) -> Person:
@@ -127,12 +127,12 @@ def _person(name: str) -> Person:
     return Person(name, name)
 
 
-def folders(parts: Sequence[str]) -> Place:
+def folders(parts: Sequence[str]) -> FilePlace:
     """Place files in a folder or a zip for each student."""
     first, *rest = parts
     if not rest and not is_zip_name(first):
-        return Place(path=(first,), why="It is in no student's folder.")
-    return Place((_person(without_ending(first, ".zip")),), tuple(rest))
+        return FilePlace(path=(first,), why="It is in no student's folder.")
+    return FilePlace((_person(without_ending(first, ".zip")),), tuple(rest))
 
 
 class Gradescope:
@@ -147,20 +147,20 @@ class Gradescope:
             if submitter.email and submitter.sid
         }
 
-    def __call__(self, parts: Sequence[str]) -> Place:
+    def __call__(self, parts: Sequence[str]) -> FilePlace:
         first, *rest = parts
         if first == METADATA:
-            return Place(path=(first,), why="It lists the owners of the submissions, and gpututor has read it.")
+            return FilePlace(path=(first,), why="It lists the owners of the submissions, and gpututor has read it.")
         submission = self._submissions.get(without_ending(first, ".zip"))
         if submission is None:
-            return Place(path=tuple(parts), why=f"{METADATA} does not name it.")
+            return FilePlace(path=tuple(parts), why=f"{METADATA} does not name it.")
         submitters = [
             submitter for submitter in submission.submitters if submitter.sid or submitter.email or submitter.name
         ]
         people = tuple(dict.fromkeys(self._person(submitter, submission.group) for submitter in submitters))
         if not people:
-            return Place(path=tuple(parts), why=f"{METADATA} names no student for it.")
-        return Place(people, tuple(rest), submitted_at=submission.created_at, earlier=submission.earlier)
+            return FilePlace(path=tuple(parts), why=f"{METADATA} names no student for it.")
+        return FilePlace(people, tuple(rest), submitted_at=submission.created_at, earlier=submission.earlier)
 
     def _person(self, submitter: Submitter, group: str) -> Person:
         name, email = submitter.name, submitter.email
@@ -169,7 +169,7 @@ class Gradescope:
         return Person(best if sid or email else f"{name} {group}", best, name, email, sid)
 
 
-def moodle(parts: Sequence[str]) -> Place:
+def moodle(parts: Sequence[str]) -> FilePlace:
     """Place names such as `Kim Roe_12_assignsubmission_file_/name.py`.
 
     The number is the participant's or group's, as in the grading worksheet. Text that was typed into Moodle is in
@@ -177,7 +177,7 @@ def moodle(parts: Sequence[str]) -> Place:
     """
     match = _MOODLE_NAME.fullmatch(parts[0])
     if match is None:
-        return Place(path=tuple(parts), why="Moodle does not give such names.")
+        return FilePlace(path=tuple(parts), why="Moodle does not give such names.")
     number, name = match["id"] or "", match["name"].strip()
     person = Person(number or name, number or name, name, platform_id=number)
     end = "" if match["file"] is None else "_"
@@ -185,18 +185,20 @@ def moodle(parts: Sequence[str]) -> Place:
     upload = f"{parts[0][: match.start('kind')]}file{end}" if number else ""
     if match["kind"] != "file":
         why = "It is text typed into Moodle, not a file: it cannot be graded."
-        return Place((person,), tuple(parts[1:]), upload=upload, why=why)
-    return Place((person,), tuple(part for part in (match["file"], *parts[1:]) if part), upload=upload)
+        return FilePlace((person,), tuple(parts[1:]), upload=upload, why=why)
+    return FilePlace((person,), tuple(part for part in (match["file"], *parts[1:]) if part), upload=upload)
 
 
-def detect_layout(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise: bool) -> tuple[str, Tree]:
+def detect_layout(
+    tree: ArchiveTree, names: ExerciseNames, layout: str, *, one_exercise: bool
+) -> tuple[str, ArchiveTree]:
     """Detect the layout, unless given, and the folder that contains everything. Raises `UsageError` if unclear."""
     if layout not in (AUTO, *LAYOUTS):
         raise UsageError(f"There is no layout called {layout!r}.", f"The layouts are {AUTO}, {', '.join(LAYOUTS)}.")
     paths = [
-        entry.parts if entry.kind is not Kind.FOLDER else (*entry.parts, "")
+        entry.parts if entry.kind is not EntryKind.FOLDER else (*entry.parts, "")
         for entry in islice(tree.entries(open_zips=False), _MOST_ENTRIES)
-        if entry.kind not in (Kind.NOISE, Kind.PLACE)
+        if entry.kind not in (EntryKind.NOISE, EntryKind.PLACE)
     ]
     may_hold_programs = not tree.path.is_dir() and layout != "folders"
     if wrapper := _wrapper(paths, names, may_hold_programs):
@@ -244,7 +246,7 @@ def _is_workspace(paths: Iterable[Parts], names: ExerciseNames) -> bool:
     )
 
 
-def _detect(paths: list[Parts], names: ExerciseNames, tree: Tree, one_exercise: bool) -> str:
+def _detect(paths: list[Parts], names: ExerciseNames, tree: ArchiveTree, one_exercise: bool) -> str:
     by_top: dict[str, list[Parts]] = defaultdict(list)
     for path in paths:
         by_top[path[0]].append(path[1:])
@@ -307,10 +309,12 @@ def _has_files_of_students(name: str, below: list[Parts], names: ExerciseNames, 
     return _is_of_course(name, names)
 
 
-def _in_only_zip(tree: Tree, only: Parts) -> list[Parts]:
+def _in_only_zip(tree: ArchiveTree, only: Parts) -> list[Parts]:
     """List the files in the only zip of a class, below the folder that contains them all."""
     entries = islice(tree.entries(), _MOST_ENTRIES)
-    inside = [entry.parts[len(only) :] for entry in entries if entry.kind is Kind.FILE and len(entry.parts) > len(only)]
+    inside = [
+        entry.parts[len(only) :] for entry in entries if entry.kind is EntryKind.FILE and len(entry.parts) > len(only)
+    ]
     is_wrapped = len({path[0] for path in inside}) == 1 and all(len(path) > 1 for path in inside)
     return [path[1:] for path in inside] if is_wrapped else inside
 

@@ -3,6 +3,6 @@
 `review_of` makes it of a gradebook; docs/classroom/README.md says what is on it.
 """
 
-from gpututor.classroom.review.build import SHARE, Item, Kind, Review, review_of
+from gpututor.classroom.review.build import SHARE, Item, Review, ReviewReason, review_of
 
-__all__ = ["SHARE", "Item", "Kind", "Review", "review_of"]
+__all__ = ["SHARE", "Item", "Review", "ReviewReason", "review_of"]

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.marking import NOT_YET, timings_of
-from gpututor.classroom.gradebook.model import Attempt, Gradebook, GradebookWarning, Timing
+from gpututor.classroom.gradebook.model import AttemptTiming, Gradebook, GradebookWarning, ScoredAttempt
 from gpututor.classroom.jobs import Options
 from gpututor.classroom.review.similarity import (
     Cluster,
-    Pair,
-    Text,
+    ComparedText,
+    SimilarPair,
     similar,
     texts_of,
 )
@@ -46,7 +46,7 @@ _MOST_WORDS = 4
 """Words in common that an item names."""
 
 
-class Kind(StrEnum):
+class ReviewReason(StrEnum):
     """Reason for an item, in the order of the list."""
 
     NEEDS_REVIEW = "needs review"
@@ -65,15 +65,15 @@ class Kind(StrEnum):
 
 
 _HEADINGS = {
-    Kind.NEEDS_REVIEW: "For a person to review",
-    Kind.SPEED: "Faster than expected",
-    Kind.INCONCLUSIVE: "Inconclusive",
-    Kind.INTERNAL_ERROR: "Not graded, through no fault of the students",
-    Kind.IDENTICAL: "The same text from several people",
-    Kind.ALIKE: "Texts that are alike",
-    Kind.REFUSED: "Rejected files",
-    Kind.NO_EXERCISE: "Files of no exercise, from students who lack an exercise",
-    Kind.UNMATCHED: "Files without a student or an exercise",
+    ReviewReason.NEEDS_REVIEW: "For a person to review",
+    ReviewReason.SPEED: "Faster than expected",
+    ReviewReason.INCONCLUSIVE: "Inconclusive",
+    ReviewReason.INTERNAL_ERROR: "Not graded, through no fault of the students",
+    ReviewReason.IDENTICAL: "The same text from several people",
+    ReviewReason.ALIKE: "Texts that are alike",
+    ReviewReason.REFUSED: "Rejected files",
+    ReviewReason.NO_EXERCISE: "Files of no exercise, from students who lack an exercise",
+    ReviewReason.UNMATCHED: "Files without a student or an exercise",
 }
 
 
@@ -81,7 +81,7 @@ _HEADINGS = {
 class Item:
     """A matter for the instructor to look at."""
 
-    kind: Kind
+    kind: ReviewReason
     exercise: str
     """The exercise's key; empty if unknown."""
     label: str
@@ -118,7 +118,7 @@ class Compared:
     """Number of common fingerprints, which many students have."""
     solutions: int
     """Number of students whose text is exactly the course's solution."""
-    pairs: tuple[Pair, ...]
+    pairs: tuple[SimilarPair, ...]
     """Texts that are alike, the most similar first."""
 
 
@@ -135,7 +135,7 @@ class Review:
     """`Student.called` by id, if it is not the id."""
 
     @property
-    def pairs(self) -> list[tuple[Compared, Pair]]:
+    def pairs(self) -> list[tuple[Compared, SimilarPair]]:
         """Pairs of all exercises, the most similar first."""
         pairs = [(compared, pair) for compared in self.compared for pair in compared.pairs]
         return sorted(pairs, key=lambda both: -both[1].share)
@@ -167,14 +167,14 @@ class TextComparison:
         compared = Compared(self.exercise, self.label, *counts, self._solutions(texts), result.pairs)
         return sorted(items, key=lambda item: item.students), compared
 
-    def _identical(self, pair: Pair) -> Item:
+    def _identical(self, pair: SimilarPair) -> Item:
         text = pair.texts[0]
         why = f"{len(text.parties)} people submitted exactly the same text."
         if pair.code is not None or pair.shared_words:
             why += f" They may have worked together, or used the same source.{_words_in_common(pair.shared_words)}"
         else:
             why += " It may be a coincidence: it has little code of its own, and no names or comments."
-        return self._item(Kind.IDENTICAL, text.files, why, f"less {self._path(text)}")
+        return self._item(ReviewReason.IDENTICAL, text.files, why, f"less {self._path(text)}")
 
     def _alike(self, cluster: Cluster) -> Item:
         each = "" if len(cluster.texts) == 2 else " Each text is similar to another one, but not always to all."
@@ -198,15 +198,17 @@ class TextComparison:
         files = [file for text in cluster.texts for file in text.files]
         files.sort(key=lambda file: (file.student, file.attempt))
         text, other = cluster.nearest
-        return self._item(Kind.ALIKE, tuple(files), why, f"diff -u {self._path(text)} {self._path(other)} | less")
+        return self._item(
+            ReviewReason.ALIKE, tuple(files), why, f"diff -u {self._path(text)} {self._path(other)} | less"
+        )
 
-    def _item(self, kind: Kind, files: tuple[Submission, ...], why: str, command: str) -> Item:
+    def _item(self, kind: ReviewReason, files: tuple[Submission, ...], why: str, command: str) -> Item:
         return Item(kind, self.exercise, self.label, files, files[0].source, why, command)
 
-    def _path(self, text: Text) -> str:
+    def _path(self, text: ComparedText) -> str:
         return shlex.quote(str(self.folder.submission(text.sha256)))
 
-    def _solutions(self, texts: Sequence[Text]) -> int:
+    def _solutions(self, texts: Sequence[ComparedText]) -> int:
         try:
             solution = self.definition.solution if self.definition is not None else ""
         except CourseError:
@@ -240,9 +242,9 @@ def _given(exercise: Exercise) -> Iterator[str]:
             yield text
 
 
-def far_faster(attempts: Sequence[Attempt]) -> dict[Attempt, str]:
+def far_faster(attempts: Sequence[ScoredAttempt]) -> dict[ScoredAttempt, str]:
     """Return the attempts at an exercise that are far faster than the others, each with a sentence."""
-    by_check: dict[tuple[str, str, bool], dict[str, Timing]] = defaultdict(dict)
+    by_check: dict[tuple[str, str, bool], dict[str, AttemptTiming]] = defaultdict(dict)
     for attempt in attempts:
         if attempt.report is not None:
             for timing in timings_of("", attempt.report):
@@ -263,7 +265,7 @@ def far_faster(attempts: Sequence[Attempt]) -> dict[Attempt, str]:
     }
 
 
-def _speed_words(timing: Timing, median: float, texts: int) -> str:
+def _speed_words(timing: AttemptTiming, median: float, texts: int) -> str:
     times = f"{median / timing.ratio:.0f} times as fast as" if timing.ratio else "far faster than"
     return (
         f"{timing.check} ({timing.scenario}): {timing.words}. That is {times} the class's median "
@@ -289,14 +291,14 @@ def review_of(folder: ClassFolder, gradebook: Gradebook, share: float = SHARE) -
         items += [
             item
             for item in reviewer.attempts(summary.label, attempts)
-            if item.kind is Kind.SPEED or decided.isdisjoint(item.students)
+            if item.kind is ReviewReason.SPEED or decided.isdisjoint(item.students)
         ]
         comparison = TextComparison(folder, summary.exercise, summary.label, exercises.get(summary.exercise))
         alike, counts = comparison.compare([attempt.submission for attempt in attempts], share)
         items += alike
         compared.append(counts)
     items += reviewer.unmatched()
-    items.sort(key=lambda item: list(Kind).index(item.kind))  # stable: in the order of the course
+    items.sort(key=lambda item: list(ReviewReason).index(item.kind))  # stable: in the order of the course
     if waiting:
         title = f"{count(waiting, 'file is', 'files are')} not graded yet."
         notices.append(GradebookWarning(title, "Review the class again after that."))
@@ -310,18 +312,18 @@ class _Reviewer:
     gradebook: Gradebook
     options: Options
 
-    def attempts(self, label: str, attempts: Sequence[Attempt]) -> Iterator[Item]:
+    def attempts(self, label: str, attempts: Sequence[ScoredAttempt]) -> Iterator[Item]:
         """Yield the items from the reports on one exercise."""
         fast = far_faster(attempts)
         for attempt in attempts:
             report = attempt.report
             if attempt in fast:
-                yield self._item(Kind.SPEED, label, attempt, fast[attempt])
+                yield self._item(ReviewReason.SPEED, label, attempt, fast[attempt])
             if attempt.outcome is Outcome.REJECTED:
                 why = attempt.submission.refusal or (report.reason if report is not None else "")
-                yield self._item(Kind.REFUSED, label, attempt, why or "It cannot be graded.")
+                yield self._item(ReviewReason.REFUSED, label, attempt, why or "It cannot be graded.")
             elif report is None and not _is_waiting(attempt):
-                yield self._item(Kind.INTERNAL_ERROR, label, attempt, attempt.reason)
+                yield self._item(ReviewReason.INTERNAL_ERROR, label, attempt, attempt.reason)
             elif report is not None:
                 for kind, why in _reasons(report):
                     yield self._item(kind, label, attempt, why)
@@ -330,11 +332,11 @@ class _Reviewer:
         lacking = {marks.student.id for marks in self.gradebook.students if any(mark.misplaced for mark in marks.marks)}
         for file in self.gradebook.class_.unmatched:
             is_misplaced = not file.exercise and not lacking.isdisjoint(file.students)
-            kind = Kind.NO_EXERCISE if is_misplaced else Kind.UNMATCHED
+            kind = ReviewReason.NO_EXERCISE if is_misplaced else ReviewReason.UNMATCHED
             command = "" if file.exercise else self._grade_class()  # nothing to do if another file counts
             yield Item(kind, "", "", (), file.source, file.why, command, file.students)
 
-    def _item(self, kind: Kind, label: str, attempt: Attempt, why: str) -> Item:
+    def _item(self, kind: ReviewReason, label: str, attempt: ScoredAttempt, why: str) -> Item:
         submission = attempt.submission
         command = self._grade_class() if submission.refusal else self._grade_submission(submission, attempt.report)
         return Item(kind, submission.exercise, label, (submission,), submission.source, why, command)
@@ -363,29 +365,29 @@ class _Reviewer:
         return f"gpututor classroom grade {where} --out {shlex.quote(str(self.folder.folder))} --resume"
 
 
-def _is_waiting(attempt: Attempt) -> bool:
+def _is_waiting(attempt: ScoredAttempt) -> bool:
     """Return True if no grading of the attempt was tried yet."""
     return attempt.report is None and attempt.outcome is None and attempt.reason.startswith(NOT_YET)
 
 
-def _reasons(report: Report) -> Iterator[tuple[Kind, str]]:
+def _reasons(report: Report) -> Iterator[tuple[ReviewReason, str]]:
     """Yield why the instructor should look at a report, at most once for each kind."""
     if report.outcome in (Outcome.INTERNAL_ERROR, Outcome.NOT_GRADABLE_HERE):
-        yield Kind.INTERNAL_ERROR, report.reason or f"The grader said {report.outcome.value!r}."
+        yield ReviewReason.INTERNAL_ERROR, report.reason or f"The grader said {report.outcome.value!r}."
     odd = [verdict for verdict in report.verdicts if verdict.status is Status.NEEDS_REVIEW]
     fast = [_words(verdict) for verdict in odd if _FASTER.search(verdict.got)]
     fast += [_sentence(suspicion) for suspicion in report.suspicions if _FASTER.search(suspicion)]
     if fast:
-        yield Kind.SPEED, " ".join([*fast, "This proves nothing: the figures may be wrong."])
+        yield ReviewReason.SPEED, " ".join([*fast, "This proves nothing: the figures may be wrong."])
     rest = [_sentence(suspicion) for suspicion in report.suspicions if not _FASTER.search(suspicion)]
     rest += [_words(verdict) for verdict in odd if not _FASTER.search(verdict.got)]
     if rest:
-        yield Kind.NEEDS_REVIEW, " ".join([*rest, "The reason is unknown: read the file before you decide."])
+        yield ReviewReason.NEEDS_REVIEW, " ".join([*rest, "The reason is unknown: read the file before you decide."])
     elif report.outcome is Outcome.NEEDS_REVIEW and not fast:
-        yield Kind.NEEDS_REVIEW, report.reason or "The report does not say why."
+        yield ReviewReason.NEEDS_REVIEW, report.reason or "The report does not say why."
     open_ = [_words(verdict) for verdict in report.verdicts if verdict.status is Status.INCONCLUSIVE]
     if open_:
-        yield Kind.INCONCLUSIVE, " ".join([*open_, "Grade it again on a quieter machine."])
+        yield ReviewReason.INCONCLUSIVE, " ".join([*open_, "Grade it again on a quieter machine."])
 
 
 def _words(verdict: Verdict) -> str:

@@ -68,7 +68,7 @@ def fingerprints(text: str, template: Collection[int] = ()) -> frozenset[int]:
 
 
 @dataclass(frozen=True)
-class Text:
+class ComparedText:
     """A text, and its submissions."""
 
     sha256: str
@@ -76,7 +76,7 @@ class Text:
     parties: frozenset[frozenset[str]]
     """Students of each file: several for a group."""
 
-    def has_other_students_than(self, other: Text) -> bool:
+    def has_other_students_than(self, other: ComparedText) -> bool:
         """Return True if different students submitted the two texts."""
         return any(not party & another for party in self.parties for another in other.parties)
 
@@ -95,10 +95,10 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Pair:
+class SimilarPair:
     """Two texts of different people that are alike, or a text of several people."""
 
-    texts: tuple[Text, Text]
+    texts: tuple[ComparedText, ComparedText]
     """Texts in the order of their first students; the same text twice if several people submitted it."""
     code: Share | None
     """None if one text has fewer than `FEWEST` fingerprints, or if they have none in common."""
@@ -126,11 +126,11 @@ class Pair:
 class Cluster:
     """Texts of several people, each similar to another."""
 
-    texts: tuple[Text, ...]
+    texts: tuple[ComparedText, ...]
     least: float
     """Least share of two texts that are alike."""
     greatest: float
-    nearest: tuple[Text, Text]
+    nearest: tuple[ComparedText, ComparedText]
     """Two most similar texts of different people."""
     by: tuple[str, ...] = ("code",)
     """Evidence: `code`, `words` or both."""
@@ -146,7 +146,7 @@ class Cluster:
 class Similar:
     """Results of the comparison of the texts for one exercise, with statistics."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[SimilarPair, ...]
     """The most similar pairs first: exactly the same texts of several people, however short, and similar texts."""
     clusters: tuple[Cluster, ...]
     crowds: tuple[Cluster, ...]
@@ -165,7 +165,7 @@ def template_of(texts: Iterable[str]) -> frozenset[int]:
     return frozenset(value for text in texts for value in hashes_of(text))
 
 
-def texts_of(files: Iterable[Submission]) -> tuple[Text, ...]:
+def texts_of(files: Iterable[Submission]) -> tuple[ComparedText, ...]:
     """Return the different texts of the newest attempts, sorted by digest."""
     by_student: dict[str, list[Submission]] = defaultdict(list)
     for file in files:
@@ -175,11 +175,14 @@ def texts_of(files: Iterable[Submission]) -> tuple[Text, ...]:
         for file in sorted(attempts, key=_order)[-MOST_ATTEMPTS:]:
             by_digest[file.sha256].append(file)
     return tuple(
-        Text(digest, tuple(sorted(same, key=_order)), _parties(same)) for digest, same in sorted(by_digest.items())
+        ComparedText(digest, tuple(sorted(same, key=_order)), _parties(same))
+        for digest, same in sorted(by_digest.items())
     )
 
 
-def similar(texts: Sequence[Text], read: Callable[[str], str | None], given: Collection[str], share: float) -> Similar:
+def similar(
+    texts: Sequence[ComparedText], read: Callable[[str], str | None], given: Collection[str], share: float
+) -> Similar:
     """Compare texts.
 
     `read`: returns the text of a digest, None if it is lost. `given`: the course's own texts, whose code and words do
@@ -211,8 +214,8 @@ def similar(texts: Sequence[Text], read: Callable[[str], str | None], given: Col
 
 
 def _enough(
-    texts: Iterable[Text], own: Mapping[str, frozenset[Feature]], common: frozenset[Feature], fewest: int
-) -> dict[Text, frozenset[Feature]]:
+    texts: Iterable[ComparedText], own: Mapping[str, frozenset[Feature]], common: frozenset[Feature], fewest: int
+) -> dict[ComparedText, frozenset[Feature]]:
     """Return the features that are not common, by text; leave out texts with fewer than `fewest`."""
     left = {text: own[text.sha256] - common for text in texts if text.sha256 in own}
     return {text: features for text, features in left.items() if len(features) >= fewest}
@@ -222,7 +225,7 @@ def _sorted(clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
     return tuple(sorted(clusters, key=lambda cluster: _first(cluster.texts[0])))
 
 
-def _first(text: Text) -> tuple[str, int, str]:
+def _first(text: ComparedText) -> tuple[str, int, str]:
     return _order(text.files[0])
 
 
@@ -237,7 +240,7 @@ def _parties(files: Iterable[Submission]) -> frozenset[frozenset[str]]:
     return frozenset(map(frozenset, by_source.values()))
 
 
-def _common(texts: Iterable[Text], own: Mapping[str, frozenset[Feature]], many: float) -> frozenset[Feature]:
+def _common(texts: Iterable[ComparedText], own: Mapping[str, frozenset[Feature]], many: float) -> frozenset[Feature]:
     """Return the fingerprints or words of more than `many` people."""
     holders: Counter[Feature] = Counter()
     by_person: dict[frozenset[str], set[Feature]] = defaultdict(set)
@@ -250,7 +253,7 @@ def _common(texts: Iterable[Text], own: Mapping[str, frozenset[Feature]], many: 
 
 
 def _crowds(
-    texts: Sequence[Text], own: Mapping[str, frozenset[int]], common: frozenset[int], share: float, many: float
+    texts: Sequence[ComparedText], own: Mapping[str, frozenset[int]], common: frozenset[int], share: float, many: float
 ) -> Iterator[Cluster]:
     """Yield groups of more than `many` people whose texts are alike in common fingerprints."""
     hashes = {text: own.get(text.sha256, frozenset()) for text in texts}
@@ -276,22 +279,24 @@ def _crowds(
             yield cluster
 
 
-def _cluster(texts: Iterable[Text], shares: Sequence[float], text: Text, other: Text) -> Cluster:
+def _cluster(
+    texts: Iterable[ComparedText], shares: Sequence[float], text: ComparedText, other: ComparedText
+) -> Cluster:
     nearest = (text, other) if _first(text) <= _first(other) else (other, text)
     return Cluster(tuple(sorted(texts, key=_first)), min(shares), max(shares), nearest)
 
 
-def _clusters(pairs: Sequence[Pair]) -> Iterator[Cluster]:
+def _clusters(pairs: Sequence[SimilarPair]) -> Iterator[Cluster]:
     leader = {text: text for pair in pairs for text in pair.texts}
 
-    def leader_of(text: Text) -> Text:
+    def leader_of(text: ComparedText) -> ComparedText:
         while leader[text] is not text:
             leader[text] = text = leader[leader[text]]
         return text
 
     for pair in pairs:
         leader[leader_of(pair.texts[0])] = leader_of(pair.texts[1])
-    grouped: dict[Text, list[Pair]] = defaultdict(list)
+    grouped: dict[ComparedText, list[SimilarPair]] = defaultdict(list)
     for pair in pairs:
         grouped[leader_of(pair.texts[0])].append(pair)
     for members in grouped.values():
@@ -302,19 +307,22 @@ def _clusters(pairs: Sequence[Pair]) -> Iterator[Cluster]:
         yield replace(cluster, by=by, shared_words=nearest.shared_words)
 
 
-def _decides(pair: Pair, kind: str) -> bool:
+def _decides(pair: SimilarPair, kind: str) -> bool:
     share: Share | None = getattr(pair, kind)
     return share is not None and share.ratio == pair.share
 
 
-def _identical(text: Text, hashes: frozenset[int] | None, words: frozenset[str] | None) -> Pair:
+def _identical(text: ComparedText, hashes: frozenset[int] | None, words: frozenset[str] | None) -> SimilarPair:
     code, own = (Share(len(features), len(features)) if features else None for features in (hashes, words))
-    return Pair((text, text), code, own, _longest(words or ()))
+    return SimilarPair((text, text), code, own, _longest(words or ()))
 
 
 def _pairs(
-    texts: Sequence[Text], code: Mapping[Text, frozenset[int]], words: Mapping[Text, frozenset[str]], share: float
-) -> list[Pair]:
+    texts: Sequence[ComparedText],
+    code: Mapping[ComparedText, frozenset[int]],
+    words: Mapping[ComparedText, frozenset[str]],
+    share: float,
+) -> list[SimilarPair]:
     """Return the pairs of different people's texts whose code or words are alike."""
     alike_code, alike_words = _shares(texts, code), _shares(texts, words)
     alike = {
@@ -328,11 +336,13 @@ def _pairs(
         first, second = sorted((texts[place] for place in places), key=_first)
         if first.has_other_students_than(second):
             both = _longest(words.get(first, frozenset()) & words.get(second, frozenset()))
-            pairs.append(Pair((first, second), alike_code.get(places), alike_words.get(places), both))
+            pairs.append(SimilarPair((first, second), alike_code.get(places), alike_words.get(places), both))
     return pairs
 
 
-def _shares(texts: Sequence[Text], features: Mapping[Text, frozenset[Feature]]) -> dict[tuple[int, int], Share]:
+def _shares(
+    texts: Sequence[ComparedText], features: Mapping[ComparedText, frozenset[Feature]]
+) -> dict[tuple[int, int], Share]:
     """Return the share of each pair of places in `texts` that have features in common."""
     holders: dict[Feature, list[int]] = defaultdict(list)
     for place, text in enumerate(texts):

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from gpututor.classroom.intake.names import one_line
 from gpututor.classroom.review.build import Compared, Item, Review
-from gpututor.classroom.review.similarity import COMMON_PEOPLE, COMMON_SHARE, FEWEST, FEWEST_WORDS, Pair, Share
+from gpututor.classroom.review.similarity import COMMON_PEOPLE, COMMON_SHARE, FEWEST, FEWEST_WORDS, Share, SimilarPair
 from gpututor.grading.report_text import count
 
 MOST_PAIRS = 50
@@ -71,7 +71,7 @@ def _pairs(review: Review) -> Iterator[str]:
     yield ""
 
 
-def sides_of(pair: Pair) -> tuple[Sequence[str], Sequence[str]]:
+def sides_of(pair: SimilarPair) -> tuple[Sequence[str], Sequence[str]]:
     """Return the students of both texts; of the same text the first student and the others."""
     first, second = (list(dict.fromkeys(file.student for file in text.files)) for text in pair.texts)
     return (first[:1], first[1:]) if pair.is_identical else (first, second)

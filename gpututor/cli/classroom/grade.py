@@ -118,7 +118,7 @@ class GradingOutput:
             )
 
     def notify(self, line: str) -> None:
-        """Print a line above `ProgressLine`."""
+        """Print a line above `ClassProgress`."""
         if self.stream.isatty():
             _write(self.stream, "\r\x1b[K")
         self._print(line)
@@ -146,7 +146,7 @@ def _write(stream: TextIO, text: str) -> None:
         stream.flush()
 
 
-class ProgressLine:
+class ClassProgress:
     """The progress of `work` while the context is entered: one changing line on a terminal, else regular lines."""
 
     def __init__(self, work: WorkQueue, stream: TextIO) -> None:
@@ -289,7 +289,7 @@ def main(arguments: argparse.Namespace) -> int:
         if plan.jobs:
             try:
                 executor = _executor(arguments, plan, output, first)
-                with _sigterm_as_ctrl_c(), ProgressLine(work, output.stream):
+                with _sigterm_as_ctrl_c(), ClassProgress(work, output.stream):
                     executor.run(work)
             except (TutorError, KeyboardInterrupt) as error:
                 stopped = error

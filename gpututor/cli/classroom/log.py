@@ -22,7 +22,7 @@ from typing import Any
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.model import Gradebook
-from gpututor.classroom.history import Event, HistoryEntry, read_history
+from gpututor.classroom.history import HistoryEntry, HistoryEvent, read_history
 from gpututor.classroom.regrade import result_words
 from gpututor.classroom.rules import rules_for
 from gpututor.classroom.submissions import Class, Submission
@@ -93,11 +93,11 @@ def _line(row: dict[str, Any], gradebook: Gradebook) -> str:
     labels = {exercise.exercise: exercise.label for exercise in gradebook.exercises}
     why = f": {row['why']}" if row["why"] else ""
     match row["event"]:
-        case Event.MARKED:
+        case HistoryEvent.MARKED:
             what = f"marked {number(row['points'])} by hand (before: {row['before']}), by {row['by']}{why}"
-        case Event.CLEARED:
+        case HistoryEvent.CLEARED:
             what = f"mark by hand removed (before: {row['before']}), by {row['by']}{why}"
-        case Event.REGRADED:
+        case HistoryEvent.REGRADED:
             before = row["before"] or "no result"
             what = f"graded again: {row['after']} (before: {before}), by {row['by']}{why}"
         case _:

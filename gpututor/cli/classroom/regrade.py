@@ -17,7 +17,7 @@ import sys
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
-from gpututor.classroom.gradebook.model import Attempt, Mark
+from gpututor.classroom.gradebook.model import Mark, ScoredAttempt
 from gpututor.classroom.history import author, reason
 from gpututor.classroom.jobs import Options
 from gpututor.classroom.regrade import (
@@ -81,7 +81,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _attempt(mark: Mark, number: int | None) -> Attempt:
+def _attempt(mark: Mark, number: int | None) -> ScoredAttempt:
     """Return the attempt to grade. Raises `UsageError`."""
     numbers = [attempt.submission.attempt for attempt in mark.attempts]
     if not numbers:

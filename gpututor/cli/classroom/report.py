@@ -59,7 +59,7 @@ from gpututor.classroom.regrade import regrade_jobs
 from gpututor.classroom.rules import rules_for
 from gpututor.classroom.work_queue import WorkQueue
 from gpututor.cli.classroom import add_class_arguments, add_pseudonyms_argument
-from gpututor.cli.classroom.grade import ProgressLine, failure_lines
+from gpututor.cli.classroom.grade import ClassProgress, failure_lines
 from gpututor.course.loader import load_course
 from gpututor.errors import UsageError
 from gpututor.files import sweep_parts
@@ -134,7 +134,7 @@ def _misconceptions(
             isolation: IsolationName = "process" if options.isolation == "process" else "bubblewrap"
             accelerators = load_inventory().accelerators if any(job.gpus for job in work.jobs) else ()
             devices = RealDevices(accelerators, partial(probe_devices, isolation))
-            with ProgressLine(work, sys.stderr):
+            with ClassProgress(work, sys.stderr):
                 LocalExecutor(default_judges(), devices, partial(start_judge, isolation), _say).run(work)
             notices += [GradebookWarning(line) for line in failure_lines(work.failures)]
     return misconceptions(gradebook, wrong, options, folder)

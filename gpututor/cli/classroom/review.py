@@ -39,7 +39,7 @@ from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import write_text
 from gpututor.classroom.review import SHARE, Item, Review, review_of
 from gpututor.classroom.review.build import Compared
-from gpututor.classroom.review.similarity import FEWEST, Pair
+from gpututor.classroom.review.similarity import FEWEST, SimilarPair
 from gpututor.classroom.review.terminal import lines_of, sides_of
 from gpututor.classroom.rules import rules_for
 from gpututor.classroom.tables import csv_text
@@ -106,7 +106,7 @@ def _pair_rows(review: Review, folder: ClassFolder) -> Iterator[list[str]]:
         yield [compared.exercise, *students, f"{pair.share:.0%}", *shares, "; ".join(pair.shared_words), *files]
 
 
-def _pair(compared: Compared, pair: Pair, folder: ClassFolder) -> dict[str, Any]:
+def _pair(compared: Compared, pair: SimilarPair, folder: ClassFolder) -> dict[str, Any]:
     students, others = sides_of(pair)
     return {
         "exercise": compared.exercise,

@@ -29,7 +29,7 @@ Watch = Callable[[Observation, Real, str], Real]
 """Wraps a real function, given the observation and the function's full name."""
 
 
-class Row(NamedTuple):
+class WatchedCall(NamedTuple):
     """A row of the table: a call to watch while real devices are observed."""
 
     owner: str
@@ -307,34 +307,34 @@ def _mark(seen: Observation, result: Any, msg: Any) -> None:
 
 
 TABLE = (
-    Row("Tensor", "__repr__", _printing),
-    Row("Tensor", "__float__", _as_number),
-    Row("Tensor", "__index__", _as_number),
-    Row("Tensor", "__complex__", _as_number),
-    Row("cuda", "_sleep", _sleep),
-    Row("cuda", "empty_cache", _emptying),
-    Row("accelerator", "empty_cache", _emptying),
-    Row("cuda", "synchronize", _device_wait("cuda")),
-    Row("xpu", "synchronize", _device_wait("xpu")),
-    Row("mps", "synchronize", _device_wait("mps")),
-    Row("accelerator", "synchronize", _accelerator_wait),
-    Row("cuda.Stream", "synchronize", _stream_wait),
-    Row("xpu.Stream", "synchronize", _stream_wait),
-    Row("cuda.Event", "synchronize", _event_wait("cuda")),
-    Row("xpu.Event", "synchronize", _event_wait("xpu")),
-    Row("mps.Event", "synchronize", _event_wait("mps")),
-    Row("cuda.CUDAGraph", "capture_begin", _capture_begin),
-    Row("cuda.CUDAGraph", "capture_end", _capture_end),
-    Row("cuda.CUDAGraph", "replay", _replay),
-    Row("cuda.nvtx", "range_push", _push),
-    Row("cuda.nvtx", "range_pop", _pop),
-    Row("cuda.nvtx", "range_start", _start),
-    Row("cuda.nvtx", "range_end", _end),
-    Row("cuda.nvtx", "mark", _mark),
-    Row("", "compile", _compiling),
-    Row("jit", "trace", _tracing),
-    Row("jit", "trace_module", _tracing),
-    Row(_LAUNCHERS.removeprefix("torch.") + ".CachingAutotuner", "run", _compiled_kernel),
+    WatchedCall("Tensor", "__repr__", _printing),
+    WatchedCall("Tensor", "__float__", _as_number),
+    WatchedCall("Tensor", "__index__", _as_number),
+    WatchedCall("Tensor", "__complex__", _as_number),
+    WatchedCall("cuda", "_sleep", _sleep),
+    WatchedCall("cuda", "empty_cache", _emptying),
+    WatchedCall("accelerator", "empty_cache", _emptying),
+    WatchedCall("cuda", "synchronize", _device_wait("cuda")),
+    WatchedCall("xpu", "synchronize", _device_wait("xpu")),
+    WatchedCall("mps", "synchronize", _device_wait("mps")),
+    WatchedCall("accelerator", "synchronize", _accelerator_wait),
+    WatchedCall("cuda.Stream", "synchronize", _stream_wait),
+    WatchedCall("xpu.Stream", "synchronize", _stream_wait),
+    WatchedCall("cuda.Event", "synchronize", _event_wait("cuda")),
+    WatchedCall("xpu.Event", "synchronize", _event_wait("xpu")),
+    WatchedCall("mps.Event", "synchronize", _event_wait("mps")),
+    WatchedCall("cuda.CUDAGraph", "capture_begin", _capture_begin),
+    WatchedCall("cuda.CUDAGraph", "capture_end", _capture_end),
+    WatchedCall("cuda.CUDAGraph", "replay", _replay),
+    WatchedCall("cuda.nvtx", "range_push", _push),
+    WatchedCall("cuda.nvtx", "range_pop", _pop),
+    WatchedCall("cuda.nvtx", "range_start", _start),
+    WatchedCall("cuda.nvtx", "range_end", _end),
+    WatchedCall("cuda.nvtx", "mark", _mark),
+    WatchedCall("", "compile", _compiling),
+    WatchedCall("jit", "trace", _tracing),
+    WatchedCall("jit", "trace_module", _tracing),
+    WatchedCall(_LAUNCHERS.removeprefix("torch.") + ".CachingAutotuner", "run", _compiled_kernel),
 )
 """Waits of the host, and calls without an operator. Rows that this version of torch lacks are skipped."""
 

@@ -20,7 +20,14 @@ from gpututor.grading.report_text import LEAST_TIME
 from gpututor.judge.author_code import ExerciseCode, draw_inputs, finding_of_broken_check
 from gpututor.judge.devices import to_machine
 from gpututor.judge.timing import roofline
-from gpututor.judge.timing.sequential_test import Answer, Comparison, Inputs, PairedComparison, Settings, quartiles
+from gpututor.judge.timing.sequential_test import (
+    Comparison,
+    Inputs,
+    PairedComparison,
+    SequentialSettings,
+    SignDecision,
+    quartiles,
+)
 from gpututor.judge.timing.timing_workers import NullWorker, Stopped, SuspendedProcesses, TimingWorker
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.protocol.messages import MachineSpec
@@ -34,7 +41,7 @@ TIMING_WORKERS = 3
 """Workers of a timing: the baseline's, the submission's, and one for the round trip."""
 
 
-class Verifier:
+class ResultVerifier:
     """Verifier of timed results: of all until the allowance is used up, then of one random result in each batch.
 
     The choice is made after the results arrive. Even after the allowance, two of three timings detect a submission that
@@ -89,7 +96,7 @@ def measure(
     code: ExerciseCode,
     limit: SpeedLimit,
     seed: int,
-    settings: Settings | None = None,
+    settings: SequentialSettings | None = None,
     on_pair: Callable[[int], None] = lambda pairs: None,
     alone: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Timing:
@@ -103,7 +110,7 @@ def measure(
         others = SuspendedProcesses(os.getpid(), [null.pid, baseline.pid], pool.suspended_pids)
         machine = to_machine(spec, baseline.devices)
         chance = random.Random(seed)
-        verifier = Verifier(code.checks, machine, exercise.entry, chance)
+        verifier = ResultVerifier(code.checks, machine, exercise.entry, chance)
         peak = roofline.peak_of(machine)
         at_most = limit.at_most if limit.real_at_most is None else limit.real_at_most
         least_s = [float("inf")]
@@ -142,7 +149,7 @@ def measure(
                 result = comparison.compare(timed, at_most, on_pair)
             except Stopped as stopped:
                 return _timing(comparison.result, stopped.status, "", stopped.finding)
-        return decide_timing(result, least_s[0], settings or Settings())
+        return decide_timing(result, least_s[0], settings or SequentialSettings())
 
 
 @contextlib.contextmanager
@@ -158,18 +165,18 @@ def _baseline_errors(path: Path) -> Iterator[None]:
         ) from None
 
 
-def decide_timing(result: Comparison, least_s: float, settings: Settings) -> Timing:
+def decide_timing(result: Comparison, least_s: float, settings: SequentialSettings) -> Timing:
     """Return the result of a comparison. `least_s` is the roofline of one batch."""
     if result.wrong is not None:
         return _timing(result, result.wrong.status, "", result.wrong)
     if result.contended:
         return _timing(result, Status.INCONCLUSIVE, _CONTENDED.format(settings.contention))
     match result.answer:
-        case Answer.OPEN:
+        case SignDecision.OPEN:
             return _timing(
                 result, Status.INCONCLUSIVE, f"{len(result.signs)} pairs decided nothing: the machine is noisy"
             )
-        case Answer.BEYOND:
+        case SignDecision.BEYOND:
             return _timing(result, Status.TOO_SLOW)
     if quartiles(result.submission_s)[2] < least_s:
         call = duration(least_s / result.calls * 1e9)

@@ -34,7 +34,7 @@ FEWEST_PAIRS = 10
 MOST_PAIRS = 60
 
 
-class Answer(Enum):
+class SignDecision(Enum):
     """Decision of the signs."""
 
     WITHIN = "within"
@@ -48,15 +48,15 @@ def wealth_of_bets(within: int, beyond: int) -> tuple[float, float]:
     return math.exp(within * won + beyond * lost), math.exp(beyond * won + within * lost)
 
 
-def decide(signs: Sequence[bool]) -> Answer:
+def decide(signs: Sequence[bool]) -> SignDecision:
     """Return the decision of `signs` (True: the pair kept to the ratio); `OPEN` before `FEWEST_PAIRS` of them."""
     if len(signs) < FEWEST_PAIRS:
-        return Answer.OPEN
+        return SignDecision.OPEN
     within = sum(signs)
     for_within, for_beyond = wealth_of_bets(within, len(signs) - within)
     if for_within >= ENOUGH:
-        return Answer.WITHIN
-    return Answer.BEYOND if for_beyond >= ENOUGH else Answer.OPEN
+        return SignDecision.WITHIN
+    return SignDecision.BEYOND if for_beyond >= ENOUGH else SignDecision.OPEN
 
 
 def can_still_decide(signs: Sequence[bool]) -> bool:
@@ -80,7 +80,7 @@ Draw = Callable[[int], Inputs]
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedBatch:
     """A timed batch: from sending its inputs to holding its results, by the judge's clock."""
 
     elapsed_s: float
@@ -92,12 +92,12 @@ class Timed:
 class TimedSide(Protocol):
     """A program that can be timed. Only one side runs at a time."""
 
-    def time(self, inputs: Inputs) -> Timed:
+    def time(self, inputs: Inputs) -> TimedBatch:
         """Call it once for each of `inputs`."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class SequentialSettings:
     """Parameters of the test. Only tests and benchmarks change them."""
 
     shortest_s: float = 5e-3
@@ -136,7 +136,7 @@ class Comparison:
     baseline_s: list[float] = field(default_factory=list)
     submission_s: list[float] = field(default_factory=list)
     signs: list[bool] = field(default_factory=list)
-    answer: Answer = Answer.OPEN
+    answer: SignDecision = SignDecision.OPEN
     wrong: Finding | None = None
     too_small: bool = False
     """True if the baseline's work is too short to measure next to the round trip."""
@@ -158,10 +158,10 @@ class PairedComparison:
         draw: Draw,
         verify: Callable[[Inputs, Sequence[Any]], Finding | None],
         coin: random.Random,
-        settings: Settings | None = None,
+        settings: SequentialSettings | None = None,
     ) -> None:
         self._baseline, self._null, self._draw, self._verify, self._coin = baseline, null, draw, verify, coin
-        self._settings = settings or Settings()
+        self._settings = settings or SequentialSettings()
         self._rounds = 1
         self._nulls: list[float] = []
         self.result = Comparison()
@@ -201,14 +201,14 @@ class PairedComparison:
             result.signs.append(submission_s <= at_most * baseline_s)
             result.answer = decide(result.signs)
             on_pair(len(result.signs))
-            if result.answer is not Answer.OPEN:
+            if result.answer is not SignDecision.OPEN:
                 break
         if result.baseline_s:
             result.contended = median(result.baseline_s) > settings.contention * result.baseline_before_s
         return result
 
     def _size_batch(self) -> None:
-        """Find the number of rounds at which the baseline takes long enough, within the limits of `Settings`."""
+        """Find the number of rounds at which the baseline takes long enough, within the limits of the settings."""
         settings = self._settings
         single_s = 0.0
         while True:
@@ -231,7 +231,7 @@ class PairedComparison:
         self.result.too_small = own_s < settings.least_share * null_s or own_s <= 0
         self._nulls.clear()
 
-    def _try_batch(self) -> tuple[Timed, float, float, float]:
+    def _try_batch(self) -> tuple[TimedBatch, float, float, float]:
         """Return a timed baseline batch, and the least seconds of the baseline, the null worker and an attempt."""
         now_s, times = self._settings.now_s, []
         for _ in range(self._settings.attempts):
@@ -261,6 +261,6 @@ class PairedComparison:
         self._nulls.append(null_s)
         return least
 
-    def _is_wrong(self, inputs: Inputs, timed: Timed) -> bool:
+    def _is_wrong(self, inputs: Inputs, timed: TimedBatch) -> bool:
         self.result.wrong = self._verify(inputs, timed.outputs)
         return self.result.wrong is not None

@@ -16,9 +16,9 @@ from gpututor.course.model import Exercise
 from gpututor.grading.report import Outcome, Status
 from gpututor.judge import failures
 from gpututor.judge.channel import WorkerSession, check_ticket, new_ticket
-from gpututor.judge.responses import SubmissionFailed, expect
+from gpututor.judge.responses import SubmissionFailure, expect
 from gpututor.judge.runner import RunPlan, SourceFile, load_request
-from gpututor.judge.timing.sequential_test import Inputs, Timed
+from gpututor.judge.timing.sequential_test import Inputs, TimedBatch
 from gpututor.judge.workers import Worker
 from gpututor.processes import tree
 from gpututor.protocol.decode import Decoder
@@ -66,10 +66,10 @@ class TimingWorker:
             self._begin()
             expect(self._session.ask({**request, "observed": False}), "loaded")
 
-    def time(self, inputs: Inputs) -> Timed:
+    def time(self, inputs: Inputs) -> TimedBatch:
         return self._batch(inputs, again=False, keep=False)
 
-    def _batch(self, inputs: Inputs, *, again: bool, keep: bool) -> Timed:
+    def _batch(self, inputs: Inputs, *, again: bool, keep: bool) -> TimedBatch:
         ticket, encoder, content = new_ticket(), Encoder(), io.BytesIO()  # the frame is made before the clock starts
         nodes = [encoder.pack(drawn) for drawn in inputs]
         header = {"op": "time", "drawn": nodes, "again": again, "keep": keep, TICKET: ticket}
@@ -90,7 +90,7 @@ class TimingWorker:
                 raise FrameError(f"the worker did not answer {len(inputs)} calls")
             decoder = Decoder(frame.buffers)
             outputs = [decoder.unpack(node) for node in results]
-            return Timed(elapsed_s, outputs, sum(map(len, (*encoder.buffers, *frame.buffers))))
+            return TimedBatch(elapsed_s, outputs, sum(map(len, (*encoder.buffers, *frame.buffers))))
 
     def _begin(self) -> None:
         limits = self.exercise.limits
@@ -102,7 +102,7 @@ class TimingWorker:
         exercise = self.exercise
         try:
             yield
-        except SubmissionFailed as failed:
+        except SubmissionFailure as failed:
             failure = failures.from_failure(failed.failure, stage, exercise, self.source, " in a timed call")
             raise Stopped(failure.finding, Status.FAILED) from None
         except failures.REQUEST_ERRORS as error:
@@ -115,7 +115,7 @@ class NullWorker(TimingWorker):
 
     _stored_calls = 0
 
-    def time(self, inputs: Inputs) -> Timed:
+    def time(self, inputs: Inputs) -> TimedBatch:
         if len(inputs) != self._stored_calls:
             self._batch(inputs, again=False, keep=True)
             self._stored_calls = len(inputs)

@@ -19,8 +19,8 @@ from gpututor.classroom.submissions import Class
 from gpututor.classroom.work_queue import MOST_ATTEMPTS, Progress, WorkQueue
 from gpututor.cli.classroom.grade import (
     MOST_LISTED,
+    ClassProgress,
     GradingOutput,
-    ProgressLine,
     duration,
     failure_lines,
     progress_line,
@@ -199,7 +199,7 @@ def test_a_stopped_run_prints_how_to_resume_and_why_it_stopped(tmp_path: Path) -
     assert summary_of(tmp_path, plan, work, KeyboardInterrupt())["stopped"] == "interrupted"
     plan, work = plan_of(tmp_path, 1)
     screen = GradingOutput(Gone(), "again")
-    with ProgressLine(work, screen.stream):
+    with ClassProgress(work, screen.stream):
         screen.notify("One line.")
     screen.print_end(plan, work, is_stopped=False)
 

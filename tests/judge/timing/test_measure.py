@@ -14,14 +14,14 @@ from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.hardware.gpus import gpu_spec
 from gpututor.hardware.scenario import Scenario
-from gpututor.judge.timing.measure import Verifier, decide_timing
+from gpututor.judge.timing.measure import ResultVerifier, decide_timing
 from gpututor.judge.timing.roofline import Peak, peak_of
-from gpututor.judge.timing.sequential_test import Answer, Comparison, Settings
+from gpututor.judge.timing.sequential_test import Comparison, SequentialSettings, SignDecision
 from gpututor.protocol.decode import Decoder
 from gpututor.protocol.encode import Encoder
 
 
-def comparison(answer: Answer, **changed: object) -> Comparison:
+def comparison(answer: SignDecision, **changed: object) -> Comparison:
     """Ten pairs of 10 ms for batches of five calls."""
     result = Comparison(5, 10e-3, 1e-3, [10e-3] * 10, [10e-3] * 10, [True] * 10, answer)
     for name, value in changed.items():
@@ -31,33 +31,37 @@ def comparison(answer: Answer, **changed: object) -> Comparison:
 
 @pytest.mark.parametrize(
     ("answer", "decision"),
-    [(Answer.WITHIN, Status.PASSED), (Answer.BEYOND, Status.TOO_SLOW), (Answer.OPEN, Status.INCONCLUSIVE)],
+    [
+        (SignDecision.WITHIN, Status.PASSED),
+        (SignDecision.BEYOND, Status.TOO_SLOW),
+        (SignDecision.OPEN, Status.INCONCLUSIVE),
+    ],
 )
-def test_the_answer_of_the_signs_decides(answer: Answer, decision: Status) -> None:
-    timing = decide_timing(comparison(answer), 1e-3, Settings())
+def test_the_answer_of_the_signs_decides(answer: SignDecision, decision: Status) -> None:
+    timing = decide_timing(comparison(answer), 1e-3, SequentialSettings())
     assert timing.decision is decision
     assert timing.ratio == pytest.approx(1)
     assert timing.baseline is not None
     assert timing.baseline.median_s == pytest.approx(2e-3)
 
-    slowed = decide_timing(comparison(answer, contended=True), 1e-3, Settings())
+    slowed = decide_timing(comparison(answer, contended=True), 1e-3, SequentialSettings())
     assert slowed.decision is Status.INCONCLUSIVE
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.NEEDS_REVIEW])
 def test_a_wrong_result_decides_despite_its_time(status: Status) -> None:
     wrong = Finding("zeros", "ones", status=status)
-    timing = decide_timing(comparison(Answer.WITHIN, contended=True, wrong=wrong), 1e-3, Settings())
+    timing = decide_timing(comparison(SignDecision.WITHIN, contended=True, wrong=wrong), 1e-3, SequentialSettings())
     assert (timing.decision, timing.wrong) == (status, wrong)
 
 
 def test_a_time_below_the_roofline_needs_review_and_checks_need_results() -> None:
-    timing = decide_timing(comparison(Answer.WITHIN), 11e-3, Settings())
+    timing = decide_timing(comparison(SignDecision.WITHIN), 11e-3, SequentialSettings())
     assert timing.decision is Status.NEEDS_REVIEW
     assert "2.20 ms" in timing.why
     check = Check("trace", lambda machine: "It waits once", lambda run: None)
     with pytest.raises(CourseError):
-        Verifier([check], MACHINE, "twice", random.Random(0))
+        ResultVerifier([check], MACHINE, "twice", random.Random(0))
 
 
 MACHINE = Machine(Scenario("the CPU", 0, ()), "cpu", False, "", None)
@@ -74,8 +78,8 @@ INPUTS = [{"number": number} for number in range(20)]
 RIGHT = [2 * number for number in range(20)]
 
 
-def verifier(**options: Any) -> Verifier:
-    return Verifier(CHECKS, MACHINE, "twice", random.Random(0), **options)
+def verifier(**options: Any) -> ResultVerifier:
+    return ResultVerifier(CHECKS, MACHINE, "twice", random.Random(0), **options)
 
 
 def test_results_are_verified_all_or_later_a_drawn_one_of_each_batch() -> None:

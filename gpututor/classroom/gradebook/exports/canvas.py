@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gpututor.classroom.gradebook.exports.export import Export, left_out, matching_marks, roster_writer
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning, Mark
-from gpututor.classroom.roster import Person
-from gpututor.classroom.tables import Cell, PlatformCell, Table, csv_text, number, read_table
+from gpututor.classroom.roster import RosterEntry
+from gpututor.classroom.tables import Cell, PlatformCell, PlatformTable, csv_text, number, read_table
 from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
 
@@ -58,7 +58,7 @@ def _by_hand(gradebook: Gradebook) -> list[GradebookWarning]:
     return [GradebookWarning(title, "Canvas's file has no remarks. The feedback gives students the reasons.")]
 
 
-def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[GradebookWarning]]:
+def _from_roster(gradebook: Gradebook, table: PlatformTable) -> tuple[str, list[GradebookWarning]]:
     names = next((names for names in _NAMES if table.header[: len(names) + 1] == (*names, "ID")), None)
     section = table.column("Section")
     if names is None or section is None:
@@ -81,7 +81,7 @@ def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[Gradeboo
         header.append(table.header[column] if column is not None else exercise.numbered_title)
         points.append(PlatformCell(possible[column]) if column is not None and possible else exercise.known_of)
     people = [
-        Person(row[id_column].strip(), tuple(row[at].strip() for at in logins), " ".join(row[:id_column]))
+        RosterEntry(row[id_column].strip(), tuple(row[at].strip() for at in logins), " ".join(row[:id_column]))
         for row in rows_of_people
     ]
     matches = matching_marks(people, gradebook)
@@ -104,7 +104,7 @@ def _cell(mark: Mark, row: tuple[str, ...], column: int | None) -> Cell:
     return PlatformCell(row[column]) if column is not None else None  # an empty cell would delete Canvas's mark
 
 
-def _column_of(exercise: ExerciseSummary, table: Table, section: int) -> int | None:
+def _column_of(exercise: ExerciseSummary, table: PlatformTable, section: int) -> int | None:
     """Find the assignment by the exercise's title, with or without its number, or by its key."""
     names = (exercise.numbered_title, exercise.title, exercise.exercise, exercise.exercise.rpartition("/")[2])
     folded = {name.casefold() for name in names}

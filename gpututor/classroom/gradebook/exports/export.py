@@ -9,7 +9,7 @@ from pathlib import Path
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning, StudentMarks
 from gpututor.classroom.misconceptions import Misconception
-from gpututor.classroom.roster import Person, match_students
+from gpututor.classroom.roster import RosterEntry, match_students
 from gpututor.errors import UsageError
 from gpututor.files import write_atomically
 from gpututor.grading.report_text import count
@@ -91,7 +91,7 @@ def write_text(path: Path, text: str | bytes) -> None:
         raise UsageError(f"{path}: cannot be written ({error.strerror})", "Name another place.") from error
 
 
-def matching_marks(people: Sequence[Person], gradebook: Gradebook) -> dict[int, StudentMarks]:
+def matching_marks(people: Sequence[RosterEntry], gradebook: Gradebook) -> dict[int, StudentMarks]:
     """Return the marks of the people in a platform's roster, by their positions in it."""
     students = [marks.student for marks in gradebook.students]
     matches = match_students(people, students, has_names=gradebook.class_.has_names)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from gpututor.classroom.gradebook.exports.export import Export, left_out, matching_marks, roster_writer
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning, Mark, StudentMarks
-from gpututor.classroom.roster import Person
-from gpututor.classroom.tables import Cell, PlatformCell, Table, csv_text, number, read_table
+from gpututor.classroom.roster import RosterEntry
+from gpututor.classroom.tables import Cell, PlatformCell, PlatformTable, csv_text, number, read_table
 from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
 
@@ -57,7 +57,7 @@ def _mark_words(exercise: ExerciseSummary, mark: Mark) -> str:
     return f"{words} (does not count)" if mark.is_dropped else words
 
 
-def _from_worksheet(gradebook: Gradebook, table: Table) -> tuple[str, list[GradebookWarning]]:
+def _from_worksheet(gradebook: Gradebook, table: PlatformTable) -> tuple[str, list[GradebookWarning]]:
     identifier, grade = table.column("Identifier"), table.column("Grade")
     if identifier is None or grade is None:
         advice = "Take the file of Download grading worksheet, with Moodle's language set to English."
@@ -65,7 +65,7 @@ def _from_worksheet(gradebook: Gradebook, table: Table) -> tuple[str, list[Grade
     _check_maximum(gradebook, table)
     name, email, comments = map(table.column, ("Full name", "Email address", "Feedback comments"))
     people = [
-        Person(
+        RosterEntry(
             "".join(filter(str.isdecimal, row[identifier])),
             (row[email].strip(),) if email is not None else (),
             row[name] if name is not None else "",
@@ -90,7 +90,7 @@ def _from_worksheet(gradebook: Gradebook, table: Table) -> tuple[str, list[Grade
     return csv_text(rows, table.delimiter), [*warnings, *_open_warning(gradebook)]
 
 
-def _check_maximum(gradebook: Gradebook, table: Table) -> None:
+def _check_maximum(gradebook: Gradebook, table: PlatformTable) -> None:
     """Raise `UsageError` for another maximum grade: a total of 37 must not become 37 of 100."""
     column = table.column("Maximum Grade")
     of = gradebook.students[0].known_of if gradebook.students else None

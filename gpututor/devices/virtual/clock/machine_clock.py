@@ -14,10 +14,10 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
-from gpututor.devices.virtual.clock.timeline import LINK, BusyMeter, EventMarker, Stream, Task, Timeline
+from gpututor.devices.virtual.clock.timeline import LINK, BusyMeter, EventMarker, GpuTimeline, StreamQueue, StreamTask
 
 
-def predict_finish(timelines: Sequence[Timeline], timeline: Timeline, mark: EventMarker) -> int:
+def predict_finish(timelines: Sequence[GpuTimeline], timeline: GpuTimeline, mark: EventMarker) -> int:
     """Return the time when `mark`, in a stream of `timeline`, is reached if nothing more is launched.
 
     Other processes need this time. The streams of all GPUs, `timelines`, are played and then restored. Playing them for
@@ -192,11 +192,11 @@ class HappensBefore:
                 if key[0] == gpu:
                     _merge(self.host, known)
 
-    def is_before(self, earlier: Task, gpu: int, stream: int) -> bool:
+    def is_before(self, earlier: StreamTask, gpu: int, stream: int) -> bool:
         """Return True if a launch is done before the next launch of a stream."""
         return earlier.key == (gpu, stream) or self.known(gpu, stream).get(earlier.key, 0) >= earlier.number
 
-    def host_knows(self, earlier: Task) -> bool:
+    def host_knows(self, earlier: StreamTask) -> bool:
         """Return True if the host knows that a launch is done."""
         return self.host.get(earlier.key, 0) >= earlier.number
 
@@ -211,7 +211,7 @@ SYNCHRONIZE = 3_000
 """Nanoseconds of the host to wait for work that is already done."""
 EVENT = 500
 """Nanoseconds of the host to record or query an event."""
-AgreeOnStart = Callable[[int, Task], EventMarker]
+AgreeOnStart = Callable[[int, StreamTask], EventMarker]
 """Callback of a collective: takes the time when it could begin here, returns a marker of its start on all ranks."""
 
 
@@ -221,7 +221,7 @@ class MachineClock:
     def __init__(self, gpus: int) -> None:
         self.host = HostClocks([])
         self.order = HappensBefore()
-        self.gpus: list[Timeline] = []
+        self.gpus: list[GpuTimeline] = []
         self.replace_gpus(gpus)
         self.finishing = False
         """True while `finish` plays everything: other processes are then asked with a short timeout."""
@@ -229,11 +229,11 @@ class MachineClock:
 
     def replace_gpus(self, count: int) -> None:
         """Give the machine `count` GPUs without work."""
-        self.gpus = [Timeline(index) for index in range(count)]
+        self.gpus = [GpuTimeline(index) for index in range(count)]
         for timeline in self.gpus:
             timeline.peers = self.gpus
 
-    def launch(self, gpu: int, stream: int, duration: int, fill: int, cost: int, row: int = -1) -> Task:
+    def launch(self, gpu: int, stream: int, duration: int, fill: int, cost: int, row: int = -1) -> StreamTask:
         """Launch a kernel, for `cost` of the host's time; the host waits only if the queue is full."""
         with self._lock:
             timeline = self.gpus[gpu]
@@ -244,7 +244,7 @@ class MachineClock:
 
     def copy(
         self, gpu: int, stream: int, duration: int, engine: str, cost: int, *, asynchronous: bool, row: int = -1
-    ) -> Task:
+    ) -> StreamTask:
         """Launch a copy on the engine `h2d`, `d2h` or `p2p`; the host waits unless it is asynchronous."""
         with self._lock:
             timeline, queue = self._at(gpu, stream)
@@ -257,7 +257,7 @@ class MachineClock:
 
     def collective(
         self, gpu: int, stream: int, own: int, duration: int, cost: int, agree: AgreeOnStart, row: int = -1
-    ) -> tuple[Task, EventMarker]:
+    ) -> tuple[StreamTask, EventMarker]:
         """Launch a collective on the stream `own`, after the work of `stream`; the host does not wait.
 
         Return its task and a marker that is reached when it is done.
@@ -268,7 +268,7 @@ class MachineClock:
             before = self.record(gpu, stream, 0)
             self.wait_for(gpu, own, before, 0)
             ready = predict_finish(self.gpus, timeline, before)
-            task = Task(self.host.now, duration, engine=LINK, row=row, key=queue.key)
+            task = StreamTask(self.host.now, duration, engine=LINK, row=row, key=queue.key)
             timeline.wait(queue, self.host.now, agree(max(ready, self.host.now), task))
             queue.queue.append(task)
             queue.pending += 1
@@ -354,15 +354,15 @@ class MachineClock:
             finally:
                 self.finishing = False
 
-    def _at(self, gpu: int, stream: int) -> tuple[Timeline, Stream]:
+    def _at(self, gpu: int, stream: int) -> tuple[GpuTimeline, StreamQueue]:
         timeline = self.gpus[gpu]
         return timeline, timeline.stream(stream)
 
-    def _launched(self, timeline: Timeline, stream: Stream, cost: int) -> int:
+    def _launched(self, timeline: GpuTimeline, stream: StreamQueue, cost: int) -> int:
         host = self.host
         now = host.now = host.now + cost
         # A launch without cost is part of a graph, which was launched as a whole.
-        if stream.pending >= Timeline.QUEUE and cost:
+        if stream.pending >= GpuTimeline.QUEUE and cost:
             host.wait_until(timeline.room_in_queue(stream, now))
             return host.now
         return now

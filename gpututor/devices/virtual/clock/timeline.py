@@ -22,7 +22,7 @@ LINK = "link"
 
 
 @dataclass(slots=True, eq=False)
-class Task:
+class StreamTask:
     """A kernel, copy or collective in a stream. All times are nanoseconds."""
 
     launched: int
@@ -71,12 +71,12 @@ class Wait:
 
 
 @dataclass(slots=True, eq=False)
-class Stream:
+class StreamQueue:
     """Queue of work that runs in order."""
 
     key: tuple[int, int]
     """GPU index and stream number."""
-    queue: deque[Task | EventMarker | Wait] = field(default_factory=deque)
+    queue: deque[StreamTask | EventMarker | Wait] = field(default_factory=deque)
     free_at: int = 0
     """Time when the played work is done."""
     pending: int = 0
@@ -151,7 +151,7 @@ class BusyMeter:
         return other
 
 
-class Timeline:
+class GpuTimeline:
     """Streams and copy engines of one GPU, one engine per direction."""
 
     QUEUE: ClassVar[int] = 1024
@@ -159,8 +159,8 @@ class Timeline:
 
     def __init__(self, index: int = 0, engines: tuple[str, ...] = ("h2d", "d2h", "p2p")) -> None:
         self.index = index
-        self.streams: dict[int, Stream] = {0: Stream((index, 0))}
-        self.peers: list[Timeline] = [self]
+        self.streams: dict[int, StreamQueue] = {0: StreamQueue((index, 0))}
+        self.peers: list[GpuTimeline] = [self]
         """Timelines of all GPUs of the machine, including this one: work may wait for markers of any of them."""
         self.played: Callable[[int, int, int], None] | None = None
         """Callback for each played task of the trace: row, start, end."""
@@ -172,27 +172,29 @@ class Timeline:
         self._passed = False
         """True if `_first_ready` passed markers or waits: another call may find more."""
 
-    def stream(self, number: int) -> Stream:
+    def stream(self, number: int) -> StreamQueue:
         """Return the stream of that number; create it at its first use."""
         stream = self.streams.get(number)
         if stream is None:
-            stream = self.streams[number] = Stream((self.index, number))
+            stream = self.streams[number] = StreamQueue((self.index, number))
         return stream
 
-    def kernel(self, stream: Stream, launched: int, duration: int, fill: int, row: int = -1) -> Task:
+    def kernel(self, stream: StreamQueue, launched: int, duration: int, fill: int, row: int = -1) -> StreamTask:
         """Append a kernel to a stream; `fill` is limited to the whole GPU."""
-        task = Task(launched, duration, fill if 0 < fill <= WHOLE else min(max(fill, 1), WHOLE), "", row, stream.key)
+        task = StreamTask(
+            launched, duration, fill if 0 < fill <= WHOLE else min(max(fill, 1), WHOLE), "", row, stream.key
+        )
         stream.queue.append(task)
         stream.pending += 1
         return task
 
-    def copy(self, stream: Stream, launched: int, duration: int, engine: str, row: int = -1) -> Task:
-        task = Task(launched, duration, 0, engine, row, stream.key)
+    def copy(self, stream: StreamQueue, launched: int, duration: int, engine: str, row: int = -1) -> StreamTask:
+        task = StreamTask(launched, duration, 0, engine, row, stream.key)
         stream.queue.append(task)
         stream.pending += 1
         return task
 
-    def mark(self, stream: Stream, launched: int) -> EventMarker:
+    def mark(self, stream: StreamQueue, launched: int) -> EventMarker:
         mark = EventMarker(launched)
         if stream.queue:
             stream.queue.append(mark)
@@ -200,14 +202,14 @@ class Timeline:
             mark.time = max(stream.free_at, launched)
         return mark
 
-    def wait(self, stream: Stream, launched: int, mark: EventMarker) -> None:
+    def wait(self, stream: StreamQueue, launched: int, mark: EventMarker) -> None:
         """Make later work of the stream wait for `mark`."""
         if mark.time >= 0 and not stream.queue:
             stream.free_at = max(stream.free_at, mark.time)
         else:
             stream.queue.append(Wait(launched, mark))
 
-    def drained(self, stream: Stream) -> int:
+    def drained(self, stream: StreamQueue) -> int:
         """Play until the stream is empty; return the time when its last work is done."""
         while stream.queue:
             self._play_next()
@@ -228,7 +230,7 @@ class Timeline:
         while (ready := self._first_ready()) is not None and ready[0] <= time:
             ready[1]._start(ready[2], ready[0])
 
-    def room_in_queue(self, stream: Stream, now: int) -> int:
+    def room_in_queue(self, stream: StreamQueue, now: int) -> int:
         """Return the time when the host, now at `now`, can launch into this stream; 0 for immediately."""
         self.play_until(now)
         time = 0
@@ -250,7 +252,7 @@ class Timeline:
             self._engine_free, self._running, self._room, self._last_start, self.played, self.busy = state
             for stream, queue, free_at, pending in streams:
                 for entry in islice(queue, len(queue) - len(stream.queue)):
-                    if type(entry) is Task:
+                    if type(entry) is StreamTask:
                         entry.start = entry.end = -1
                     elif type(entry) is EventMarker:
                         entry.time = -1
@@ -278,33 +280,33 @@ class Timeline:
                     return True
         return False
 
-    def _first_ready(self) -> tuple[int, Timeline, Stream] | None:
+    def _first_ready(self) -> tuple[int, GpuTimeline, StreamQueue] | None:
         """Return (time, GPU, stream) of the task that is ready first; of several, the task launched first."""
         again = True
         self._passed = False
         while again:
             again = False
             best: tuple[int, int] | None = None
-            chosen: tuple[Timeline, Stream] | None = None
+            chosen: tuple[GpuTimeline, StreamQueue] | None = None
             for timeline in self.peers:
                 for stream in timeline.streams.values():
                     queue = stream.queue
                     if not queue:
                         continue
-                    if type(queue[0]) is not Task:
+                    if type(queue[0]) is not StreamTask:
                         before = len(queue)
                         again = stream.settle() or again
                         self._passed = self._passed or len(queue) < before
-                    if queue and type(head := queue[0]) is Task:
+                    if queue and type(head := queue[0]) is StreamTask:
                         launched, free_at = head.launched, stream.free_at
                         key = (launched if launched > free_at else free_at, launched)
                         if best is None or key < best:
                             best, chosen = key, (timeline, stream)
         return None if best is None or chosen is None else (best[0], *chosen)
 
-    def _start(self, stream: Stream, ready: int) -> None:
+    def _start(self, stream: StreamQueue, ready: int) -> None:
         task = stream.queue.popleft()
-        assert type(task) is Task
+        assert type(task) is StreamTask
         stream.pending -= 1
         if task.engine == LINK:
             task.start, task.end = ready, ready + task.duration
@@ -322,7 +324,7 @@ class Timeline:
         if task.row >= 0 and self.played is not None:
             self.played(task.row, task.start, task.end)
 
-    def _kernel_start(self, task: Task, ready: int) -> int:
+    def _kernel_start(self, task: StreamTask, ready: int) -> int:
         """Return the first time with room for the kernel, not before a kernel that was ready earlier."""
         start = max(ready, self._last_start)
         running = self._running

@@ -12,7 +12,7 @@ import torch
 from gpututor.devices.virtual import execution, torch_private
 from gpututor.devices.virtual.clock.timeline import WHOLE
 from gpututor.devices.virtual.compiler.gradients import differentiable, needs_gradient
-from gpututor.devices.virtual.compiler.lowering import Kernel, Lowered, Schedule, Size
+from gpututor.devices.virtual.compiler.lowering import Lowered, Schedule, ScheduledKernel, Size
 from gpututor.devices.virtual.compiler.replayed_results import results_of
 from gpututor.devices.virtual.cost import compiled
 from gpututor.devices.virtual.cost.kernel import Cost
@@ -138,7 +138,7 @@ def _region(machine: VirtualMachine) -> Iterator[CompiledRegion]:
             host.now = began
 
 
-def _priced(spec: Any, kernel: Kernel, numbers: dict[Any, int]) -> tuple[str, int, Cost]:
+def _priced(spec: Any, kernel: ScheduledKernel, numbers: dict[Any, int]) -> tuple[str, int, Cost]:
     """Return a kernel's name, bytes and cost for a call with these values of the symbols."""
 
     def number(value: Any) -> int:

@@ -71,7 +71,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class ScheduledKernel:
     """A kernel of the schedule. Numbers may be expressions of the graph's symbols."""
 
     name: str
@@ -97,7 +97,7 @@ class Kernel:
 class Schedule:
     """The kernels of one graph, forward or backward."""
 
-    kernels: list[Kernel] = field(default_factory=list)
+    kernels: list[ScheduledKernel] = field(default_factory=list)
     no_cuda_graph: str = ""
     """Inductor's reason not to replay the graph as a CUDA graph; "" if it may be replayed."""
 
@@ -182,7 +182,7 @@ class _Names:
         return self._known.setdefault(key, f"triton_{kind}_{operators}_{len(self._known)}")
 
 
-def _kernel(node: Any, names: _Names, graph: Any, place_of: Callable[[str], Place]) -> Kernel | None:
+def _kernel(node: Any, names: _Names, graph: Any, place_of: Callable[[str], Place]) -> ScheduledKernel | None:
     parts = node.get_nodes()
     place = next((place for place in map(place_of, _stack_traces(parts)) if place != NOWHERE), NOWHERE)
     if pt2.is_no_kernel(node):
@@ -204,7 +204,7 @@ def _kernel(node: Any, names: _Names, graph: Any, place_of: Callable[[str], Plac
     dtype = str(first.node.get_dtype()).removeprefix("torch.")
     again = repeated if kind == "red" else 0
     operations = len(_operators(parts))
-    return Kernel(name, moved, elements * reduced, operations, dtype, again, reduced, window, place=place)
+    return ScheduledKernel(name, moved, elements * reduced, operations, dtype, again, reduced, window, place=place)
 
 
 def _traffic(node: Any, graph: Any) -> tuple[Any, Any, int]:
@@ -254,15 +254,15 @@ def _stack_traces(parts: Sequence[Any]) -> Iterator[str]:
             yield trace
 
 
-def _library_kernel(node: Any, moved: Any, place: Place) -> Kernel:
+def _library_kernel(node: Any, moved: Any, place: Place) -> ScheduledKernel:
     """Describe a kernel of a library: cuBLAS, cuDNN, or one of ATen's own."""
     origin = pt2.origin_of(node.node)
     name = getattr(node.node, "python_kernel_name", None) or type(node.node).__name__
     name = f"aten::{name.removeprefix('extern_kernels.').removeprefix('torch.ops.aten.').partition('.')[0]}"
     if origin is None:
-        return Kernel(name, moved, place=place)
+        return ScheduledKernel(name, moved, place=place)
     args, kwargs, out = pt2.described((origin.args, dict(origin.kwargs), origin.meta.get("val")), Size)
     if origin.target is pt2.CONVOLUTION and len(node.node.inputs) == _WITHOUT_BIAS:
         args = [*args[:_WITHOUT_BIAS], None, *args[_WITHOUT_BIAS + 1 :]]
     call = (origin.target, args, kwargs, out)
-    return Kernel(name, moved, call=call, channels_last=pt2.has_channels_last(node.node), place=place)
+    return ScheduledKernel(name, moved, call=call, channels_last=pt2.has_channels_last(node.node), place=place)

@@ -27,7 +27,7 @@ import torch
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
 from gpututor.devices.virtual.clock.machine_clock import AgreeOnStart
-from gpututor.devices.virtual.clock.timeline import EventMarker, Task
+from gpututor.devices.virtual.clock.timeline import EventMarker, StreamTask
 from gpututor.devices.virtual.cost import links
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 
@@ -194,7 +194,7 @@ class Rendezvous:
     name: str
     agreed: EventMarker
     """The start, which is the same on all ranks."""
-    task: Task
+    task: StreamTask
     done: EventMarker
 
     def ask(self) -> None:
@@ -235,7 +235,7 @@ class Communicator:
         self.stream = FIRST_STREAM + 3 * next(_numbers)
         self._unanswered: deque[EventMarker] = deque()
         self._replies: deque[PeerReplies] = deque(maxlen=4096)
-        self._collectives: deque[tuple[int, Task]] = deque()
+        self._collectives: deque[tuple[int, StreamTask]] = deque()
         self._last_end = 0
         self._waits: list[tuple[int, int]] = []
 
@@ -246,7 +246,7 @@ class Communicator:
     def collective(self, operation: Operation) -> Rendezvous:
         """Put a collective of all ranks on the clock, to which this rank contributes `size_bytes`."""
 
-        def start(ready: int, task: Task) -> EventMarker:
+        def start(ready: int, task: StreamTask) -> EventMarker:
             if self.size == 1:
                 return EventMarker(ready, ready)
             return self._expected(operation.machine, ready, task, self._exchange(ready, task.duration))
@@ -259,7 +259,7 @@ class Communicator:
     def send(self, operation: Operation, to: int, tag: int) -> Rendezvous:
         """Put a message on the clock, and send its time to the receiver."""
 
-        def start(ready: int, task: Task) -> EventMarker:
+        def start(ready: int, task: StreamTask) -> EventMarker:
             figures = torch.tensor([ready, task.duration])
             _sent.append(_call_gloo(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
             return EventMarker(ready, ready)
@@ -280,7 +280,7 @@ class Communicator:
             gloo_work.wait(*(() if limit is None else (limit,)))
             return [_pair(figures)]
 
-        def start(ready: int, task: Task) -> EventMarker:
+        def start(ready: int, task: StreamTask) -> EventMarker:
             return self._expected(operation.machine, ready, task, ask_sender)
 
         return self._put(operation, self.stream + 2, start)
@@ -306,7 +306,7 @@ class Communicator:
         machine, gpu, name, size_bytes, row = operation
         agreed: list[EventMarker] = []
 
-        def agree(ready: int, task: Task) -> EventMarker:
+        def agree(ready: int, task: StreamTask) -> EventMarker:
             agreed.append(start(ready, task))
             return agreed[0]
 
@@ -325,7 +325,7 @@ class Communicator:
         to_host = links.copy_s(gpu.spec, size_bytes, pinned=True, direction="d2h")
         return seconds + to_host + links.copy_s(gpu.spec, size_bytes, pinned=True, direction="h2d")
 
-    def _expected(self, machine: VirtualMachine, ready: int, task: Task, ask: Ask) -> EventMarker:
+    def _expected(self, machine: VirtualMachine, ready: int, task: StreamTask, ask: Ask) -> EventMarker:
         """Return a marker that is reached once this rank and the ranks of `ask` are ready.
 
         `task` gets the longest duration.

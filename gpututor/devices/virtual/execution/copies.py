@@ -7,7 +7,7 @@ import weakref
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.clock.timeline import Task
+from gpututor.devices.virtual.clock.timeline import StreamTask
 from gpututor.devices.virtual.cost import links
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.machine import CPU, UploadedBytes, VirtualGpu, VirtualMachine
@@ -27,7 +27,7 @@ def copy(
     *,
     asynchronous: bool = False,
     pinned: bool = False,
-) -> Task | None:
+) -> StreamTask | None:
     """Copy `size_bytes` between two devices, on the current stream of the GPU, or of the source GPU.
 
     The host waits unless the copy is `asynchronous`; `pinned` is True if the host's memory is page-locked. Return the
@@ -74,7 +74,7 @@ def launch_copy(
     cost: int,
     *,
     asynchronous: bool,
-) -> Task:
+) -> StreamTask:
     """Launch a copy between host and GPU into a stream and record it; `cost` is the host's time in nanoseconds."""
     clock, recorder = machine.clock, machine.recorder
     row = -1
@@ -89,7 +89,9 @@ def launch_copy(
     return task
 
 
-def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGpu, size_bytes: int, name: str) -> Task:
+def _between_gpus(
+    machine: VirtualMachine, source: VirtualGpu, target: VirtualGpu, size_bytes: int, name: str
+) -> StreamTask:
     """Copy on the source's stream. Both streams wait for each other, as in Copy.cu."""
     clock, recorder = machine.clock, machine.recorder
     here, there = machine.stream_of(source), machine.stream_of(target)
@@ -117,7 +119,7 @@ def spend_host_copy(machine: VirtualMachine, began: int, size_bytes: int) -> Non
         machine.clock.host.wait_until(began + round(seconds * 1e9))
 
 
-def record_upload(machine: VirtualMachine, source: torch.Tensor, gpu: int, access: Task | None) -> None:
+def record_upload(machine: VirtualMachine, source: torch.Tensor, gpu: int, access: StreamTask | None) -> None:
     """Remember the upload of a CPU tensor to a GPU, and record it if the same bytes were uploaded before."""
     if access is None or access.row < 0 or source.is_inference() or source.layout is not torch.strided:
         return

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.clock.timeline import EventMarker, Task
+from gpututor.devices.virtual.clock.timeline import EventMarker, StreamTask
 from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.execution.copies import launch_copy
 from gpututor.devices.virtual.execution.graph_memory import GraphMemory, Placed
@@ -26,7 +26,7 @@ _branches: WeakKeyDictionary[VirtualMachine, count[int]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class GraphKernel:
     """Kernel of a graph."""
 
     branch: int
@@ -48,7 +48,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class BranchEvent:
     """Event that is recorded in a branch, or that the branch waits for."""
 
     branch: int
@@ -64,7 +64,7 @@ class Capture:
         self.gpu = gpu
         self._error_mode = error_mode
         self._thread = threading.get_ident()
-        self.nodes: list[Kernel | Copy | Event] = []
+        self.nodes: list[GraphKernel | Copy | BranchEvent] = []
         self.steps: list[Callable[[], None]] = []
         """Functions that compute each operator's values again, in the same memory."""
         self.undo: dict[int, Callable[[], None]] = {}
@@ -112,7 +112,7 @@ class Capture:
         if name not in self._kernels and size_bytes:
             self.failed = True
             raise cuda_errors.unsupported(f"{name} in CUDA graphs")
-        self.nodes.append(Kernel(self._next(stream), name, size_bytes, replace(cost, host=0)))
+        self.nodes.append(GraphKernel(self._next(stream), name, size_bytes, replace(cost, host=0)))
 
     def copy(self, stream: int, name: str, size_bytes: int, engine: str, duration: int) -> None:
         self.nodes.append(Copy(self._next(stream), name, size_bytes, engine, duration))
@@ -123,7 +123,7 @@ class Capture:
         branch = self._branch_of[stream]
         mark = EventMarker(-1)
         self._before_mark[mark] = dict(self._before[branch])
-        self.nodes.append(Event(branch, mark, waits=False))
+        self.nodes.append(BranchEvent(branch, mark, waits=False))
         return mark
 
     def wait(self, gpu: int, stream: int, mark: EventMarker) -> None:
@@ -146,7 +146,7 @@ class Capture:
         mine = self._before[branch]
         for other, amount in before.items():
             mine[other] = max(mine.get(other, 0), amount)
-        self.nodes.append(Event(branch, mark, waits=True))
+        self.nodes.append(BranchEvent(branch, mark, waits=True))
 
     def finish(self) -> None:
         """End the capture; raise CUDA's error after a failure, or for branches that were not joined."""
@@ -187,7 +187,7 @@ class CapturedWork:
 
     @property
     def is_empty(self) -> bool:
-        return all(type(node) is Event for node in self._nodes)
+        return all(type(node) is BranchEvent for node in self._nodes)
 
     def as_dot(self) -> str:
         """Describe the graph in DOT, as cudaGraphDebugDotPrint does: kernels and copies are nodes."""
@@ -197,13 +197,13 @@ class CapturedWork:
         marks: dict[EventMarker, set[int]] = {}
         number = 0
         for node in self._nodes:
-            if isinstance(node, Event):
+            if isinstance(node, BranchEvent):
                 if node.waits:
                     last[node.branch] = last.get(node.branch, set()) | marks[node.mark]
                 else:
                     marks[node.mark] = last.get(node.branch, set())
                 continue
-            kind = "KERNEL" if isinstance(node, Kernel) else "MEMCPY"
+            kind = "KERNEL" if isinstance(node, GraphKernel) else "MEMCPY"
             label = f"{{{kind}\\l| {{ID | {number}}} | {node.name} | {{bytes | {node.size_bytes}}}}}"
             lines.append(f'"{cluster}_node_{number}"[style="solid" shape="record" label="{label}"];')
             before = sorted(last.get(node.branch, set()))
@@ -212,22 +212,22 @@ class CapturedWork:
             number += 1
         return "\n".join([*lines, "}", "}", ""])
 
-    def launch(self, machine: VirtualMachine) -> Task | None:
+    def launch(self, machine: VirtualMachine) -> StreamTask | None:
         """Launch the whole graph, for the host's cost of one launch; return its last task on the current stream."""
         gpu, clock = self.gpu, machine.clock
         streams = [machine.stream_of(gpu), *self._streams]
         clock.host.spend(gpu.launch_ns)
         marks: dict[EventMarker, EventMarker] = {}
-        last: Task | None = None
+        last: StreamTask | None = None
         for node in self._nodes:
             stream = streams[node.branch]
-            if isinstance(node, Event):
+            if isinstance(node, BranchEvent):
                 if node.waits:
                     clock.wait_for(gpu.index, stream, marks[node.mark], 0)
                 else:
                     marks[node.mark] = clock.record(gpu.index, stream, 0)
                 continue
-            if isinstance(node, Kernel):
+            if isinstance(node, GraphKernel):
                 task = launch(machine, gpu, stream, node.name, node.size_bytes, node.cost)
             else:
                 size, engine, duration = node.size_bytes, node.engine, node.duration

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import torch_private
-from gpututor.devices.virtual.clock.timeline import Task
+from gpututor.devices.virtual.clock.timeline import StreamTask
 from gpututor.devices.virtual.execution import races
 from gpututor.devices.virtual.machine import VirtualMachine
 
@@ -55,7 +55,7 @@ class GraphMemory:
 
     placed: list[Placed] = field(default_factory=list)
     """Placements in the order of the writes."""
-    replay: Task | None = None
+    replay: StreamTask | None = None
     """The last task of its last replay."""
 
     def overlaps(self, other: GraphMemory) -> list[_Overlap]:
@@ -96,7 +96,7 @@ class SharedPools:
         if not others:
             self._graphs.pop(pool, None)
 
-    def replayed(self, machine: VirtualMachine, pool: Any, graph: GraphMemory, last: Task | None) -> None:
+    def replayed(self, machine: VirtualMachine, pool: Any, graph: GraphMemory, last: StreamTask | None) -> None:
         """Copy the bytes that a replay has written to all other graphs; report graphs that may run at the same time."""
         order = machine.clock.order
         for other in self._graphs.get(pool, ()):

@@ -103,7 +103,7 @@ def not_counted() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Unpriced:
+class UnpricedWork:
     """Work without a modelled price."""
 
     nanoseconds: int = 0
@@ -125,7 +125,7 @@ class Watch:
         meter().clear()
         self._began = process_time_ns()
 
-    def read(self) -> Unpriced:
+    def read(self) -> UnpricedWork:
         """Return this process's work outside operators, and its children's unless a DataLoader forked."""
         mine = meter()
         mine.resume()
@@ -135,7 +135,7 @@ class Watch:
         # The clock models a DataLoader's workers: its queues carry their times.
         by_loader = _loader_forks[0] > self._loader_forks
         children = 0 if by_loader else max(0, _children_ns() - self._children)
-        return Unpriced(own + children, mine.line)
+        return UnpricedWork(own + children, mine.line)
 
 
 def _children_ns() -> int:

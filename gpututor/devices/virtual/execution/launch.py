@@ -8,7 +8,7 @@ from typing import Any
 
 from gpututor.devices.recorder import Place
 from gpututor.devices.virtual import torch_private
-from gpututor.devices.virtual.clock.timeline import Task
+from gpututor.devices.virtual.clock.timeline import StreamTask
 from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.execution import prices, races
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
@@ -49,7 +49,7 @@ def compiled_kernel(
     place: Place | None,
     *,
     on_host: bool,
-) -> Task | None:
+) -> StreamTask | None:
     """Launch a kernel of compiled code; it costs the host nothing if a CUDA graph launches it.
 
     Return the launch; None in a capture.
@@ -87,7 +87,7 @@ def kernel(
         races.record_kernel_access(machine, gpu, op, tensors, call, access)
 
 
-def kernel_of_bytes(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int) -> Task | None:
+def kernel_of_bytes(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int) -> StreamTask | None:
     """Launch a kernel, such as a copy on one device, that reads and writes `size_bytes` in total.
 
     Return the launch, for `races`; None in a capture.
@@ -102,7 +102,7 @@ def kernel_of_length(machine: VirtualMachine, gpu: VirtualGpu, name: str, durati
 
 def _launch(
     machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int, cost: Cost, place: Place | None = None
-) -> Task | None:
+) -> StreamTask | None:
     stream = machine.stream_of(gpu)
     if machine.per_thread.region is not None:
         gpu.memory.of_thread.writer = None
@@ -123,7 +123,7 @@ def launch(
     size_bytes: int,
     cost: Cost,
     place: Place | None = None,
-) -> Task:
+) -> StreamTask:
     """Launch a kernel into a stream and record it."""
     clock, recorder = machine.clock, machine.recorder
     row = -1

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import torch_private
-from gpututor.devices.virtual.clock.timeline import Task
+from gpututor.devices.virtual.clock.timeline import StreamTask
 from gpututor.devices.virtual.execution import prices
 from gpututor.devices.virtual.execution.pinned_memory import pinned_memory
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
@@ -38,7 +38,7 @@ HOST_WRITE = "host write during copy"
 
 
 def record_kernel_access(
-    machine: VirtualMachine, gpu: VirtualGpu, op: Operator, tensors: Sequence[Any], call: Any, access: Task
+    machine: VirtualMachine, gpu: VirtualGpu, op: Operator, tensors: Sequence[Any], call: Any, access: StreamTask
 ) -> None:
     """Record an operator's reads of virtual `tensors` and its writes, by the operator's schema.
 
@@ -62,7 +62,9 @@ def record_kernel_access(
             _read(machine, tensor._block, access, by_engine=by_engine)
 
 
-def record_copy(machine: VirtualMachine, access: Task | None, source: Any, target: Any, *, asynchronous: bool) -> None:
+def record_copy(
+    machine: VirtualMachine, access: StreamTask | None, source: Any, target: Any, *, asynchronous: bool
+) -> None:
     """Record a copy between two tensors, virtual or on the host; `access` is None before the launch, for a capture."""
     if access is None:
         capture = machine.capture
@@ -107,7 +109,7 @@ def record_captured_operator(
 
 def record_replay(
     machine: VirtualMachine,
-    access: Task,
+    access: StreamTask,
     read: Iterable[Allocation],
     written: Collection[Allocation],
     made: Collection[Allocation],
@@ -127,7 +129,7 @@ def record_replay(
             _record_stream(block, access.key[1])
 
 
-def record_collective(machine: VirtualMachine, access: Task, used: Iterable[Any], written: Iterable[Any]) -> None:
+def record_collective(machine: VirtualMachine, access: StreamTask, used: Iterable[Any], written: Iterable[Any]) -> None:
     """Record that a collective uses virtual tensors, writes some of them and keeps their memory until it is done."""
     writes, uses = list(written), list(used)
     keep_for(access.key[1], uses)
@@ -138,7 +140,9 @@ def record_collective(machine: VirtualMachine, access: Task, used: Iterable[Any]
         _write(machine, tensor._block, access)
 
 
-def record_custom_kernel(machine: VirtualMachine, access: Task, read: Iterable[Any], written: Iterable[Any]) -> None:
+def record_custom_kernel(
+    machine: VirtualMachine, access: StreamTask, read: Iterable[Any], written: Iterable[Any]
+) -> None:
     """Record that a kernel that is not an operator reads virtual tensors and writes some of them."""
     by_engine = access.in_backward = machine.clock.order.active and torch_private.in_backward()
     writes = {id(tensor._block): tensor._block for tensor in written}
@@ -171,7 +175,7 @@ def record_host_access(machine: VirtualMachine, reads: Iterable[Any], writes: It
                     machine.pending_copies.forget(tensor, copy)
 
 
-def _read(machine: VirtualMachine, block: Allocation, access: Task, *, by_engine: bool = False) -> None:
+def _read(machine: VirtualMachine, block: Allocation, access: StreamTask, *, by_engine: bool = False) -> None:
     order = machine.clock.order
     if by_engine:
         if block.home != access.key[1]:
@@ -184,7 +188,7 @@ def _read(machine: VirtualMachine, block: Allocation, access: Task, *, by_engine
     block.read = access
 
 
-def _write(machine: VirtualMachine, block: Allocation, access: Task, *, by_engine: bool = False) -> None:
+def _write(machine: VirtualMachine, block: Allocation, access: StreamTask, *, by_engine: bool = False) -> None:
     order = machine.clock.order
     if by_engine:
         if block.home != access.key[1]:
@@ -199,7 +203,9 @@ def _write(machine: VirtualMachine, block: Allocation, access: Task, *, by_engin
     block.written, block.read, block.other_reads = access, None, None
 
 
-def _check_written(machine: VirtualMachine, name: str, block: Allocation, written: Task, access: Task) -> None:
+def _check_written(
+    machine: VirtualMachine, name: str, block: Allocation, written: StreamTask, access: StreamTask
+) -> None:
     if not machine.clock.order.is_before(written, *access.key):
         report(machine, name, written, access)
     elif written.in_backward:
@@ -207,7 +213,7 @@ def _check_written(machine: VirtualMachine, name: str, block: Allocation, writte
         _record_stream(block, access.key[1])
 
 
-def report(machine: VirtualMachine, name: str, earlier: Task, access: Task) -> None:
+def report(machine: VirtualMachine, name: str, earlier: StreamTask, access: StreamTask) -> None:
     """Record a hazard between an earlier launch and `access`."""
     gpu, stream = access.key
     now = machine.clock.host.now

@@ -17,7 +17,7 @@ from typing import Any
 
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.clock.machine_clock import Key
-from gpututor.devices.virtual.clock.timeline import Task
+from gpututor.devices.virtual.clock.timeline import StreamTask
 from gpututor.devices.virtual.memory import events, expandable
 from gpututor.devices.virtual.memory.events import AllocationLog, Moment
 from gpututor.devices.virtual.memory.history import MemoryHistory
@@ -31,7 +31,7 @@ _BETWEEN_GPUS = 1 << 38
 
 
 class _OfThread(threading.local):
-    writer: Task | None = None
+    writer: StreamTask | None = None
     """Launch that writes this thread's next allocation; None for no launch."""
     pools: tuple[GraphPool, ...] = ()
     """Pools of this thread's blocks of `torch.cuda.use_mem_pool`; the last one is used."""
@@ -389,10 +389,10 @@ class Allocation:
         self.size_bytes = 0
         self._memory = memory
         writer = memory.of_thread.writer
-        self.written: Task | None = writer
+        self.written: StreamTask | None = writer
         """Last launch that wrote to it; the launch that allocates writes first."""
-        self.read: Task | None = None
-        self.other_reads: dict[Key, Task] | None = None
+        self.read: StreamTask | None = None
+        self.other_reads: dict[Key, StreamTask] | None = None
         """Last read since then, and the last reads of other streams."""
         # There may be no writer yet, or a copy on a stream of the source GPU.
         known = writer is not None and writer.key[0] == memory.index
@@ -424,7 +424,7 @@ class Allocation:
     def __del__(self) -> None:
         self._free()
 
-    def reads(self) -> list[Task]:
+    def reads(self) -> list[StreamTask]:
         """Return the last reads since it was written, one per stream."""
         reads = [] if self.other_reads is None else list(self.other_reads.values())
         return reads if self.read is None else [*reads, self.read]

@@ -18,7 +18,7 @@ import torch
 from gpututor.devices.recorder import Place, Recorder
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.clock.machine_clock import HappensBefore, MachineClock
-from gpututor.devices.virtual.clock.timeline import EventMarker, Task
+from gpututor.devices.virtual.clock.timeline import EventMarker, StreamTask
 from gpututor.trace.events import Kind
 
 _ALLOCATION_NS, _ALLOCATION_PER_MIB_NS = 40_000, 50
@@ -66,7 +66,7 @@ def check_fits_on_host(size_bytes: int) -> None:
 class PendingCopy:
     """Asynchronous copy that uses the bytes of a host storage from `start` to before `end`."""
 
-    access: Task
+    access: StreamTask
     writes: bool
     """True if it writes to the host's memory; False if it reads."""
     start: int
@@ -89,7 +89,7 @@ class PendingCopies:
     def __bool__(self) -> bool:
         return bool(self._by_storage)
 
-    def add(self, tensor: torch.Tensor, access: Task, order: HappensBefore, *, writes: bool) -> None:
+    def add(self, tensor: torch.Tensor, access: StreamTask, order: HappensBefore, *, writes: bool) -> None:
         """Add a launched copy from or to a CPU tensor."""
         if order.host_knows(access):
             return
@@ -156,7 +156,7 @@ class StreamsOfThread(Protocol):
 class EarlyFree(NamedTuple):
     """Memory that was freed while a launch on another stream used it."""
 
-    use: Task
+    use: StreamTask
     home: int
     """Stream that gets the memory back."""
     memory: range
@@ -208,7 +208,7 @@ class AllocationLog:
         # Skips the destructor and the functions that it calls.
         return (self._host.now, recorder.place(3), stream) if recorder.enabled else None
 
-    def record_allocation(self, size: int, allocated: int, writer: Task | None) -> int:
+    def record_allocation(self, size: int, allocated: int, writer: StreamTask | None) -> int:
         """Record an allocation, after which all storages take `allocated`; `writer` is the launch that fills it.
 
         Return the row of the event; -1 if nothing is recorded.
@@ -229,7 +229,9 @@ class AllocationLog:
             Kind.FREE, self._device, size, allocated, launched=time, stream=stream, partner=taken, place=place
         )
 
-    def note_freed_in_use(self, uses: Iterable[Task], home: int, recorded: Collection[int], memory: range) -> None:
+    def note_freed_in_use(
+        self, uses: Iterable[StreamTask], home: int, recorded: Collection[int], memory: range
+    ) -> None:
         """Note memory that returns to the stream `home` while another uses it. Takes no lock: destructors call it.
 
         `uses` are the last launches that read or wrote the addresses `memory`, `recorded` the streams passed to

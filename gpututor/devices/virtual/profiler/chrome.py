@@ -12,13 +12,13 @@ from typing import Any
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.profiler import session
 from gpututor.devices.virtual.profiler.events import spread_of, stack_of
-from gpututor.devices.virtual.profiler.tree import Call, Node, Tree
+from gpututor.devices.virtual.profiler.tree import ProfileNode, ProfileTree, RuntimeCall
 
 Json = dict[str, Any]
 _CATEGORIES = {"operator": "cpu_op", "range": "user_annotation", "call": "cuda_runtime", "memory": "cpu_instant_event"}
 
 
-def save(path: str, results: Any, tree: Tree, machine: VirtualMachine, *, with_cpu: bool, memory: bool) -> None:
+def save(path: str, results: Any, tree: ProfileTree, machine: VirtualMachine, *, with_cpu: bool, memory: bool) -> None:
     """Write the profile. Metadata and everything else but the events comes from torch's own profile of the CPU."""
     with TemporaryDirectory() as folder:
         draft = Path(folder, "trace.json")
@@ -58,7 +58,7 @@ def _properties(gpu: VirtualGpu) -> Json:
 class _Lanes:
     """The events of a file. Times are microseconds since the machine was switched on."""
 
-    def __init__(self, tree: Tree, machine: VirtualMachine, *, with_cpu: bool, memory: bool) -> None:
+    def __init__(self, tree: ProfileTree, machine: VirtualMachine, *, with_cpu: bool, memory: bool) -> None:
         self._tree = tree
         self._machine = machine
         self._with_cpu = with_cpu
@@ -78,7 +78,7 @@ class _Lanes:
             self._instant(row.launched, -row.size_bytes, 0)
         return [*self._labels(), *self._written]
 
-    def _node(self, node: Node) -> None:
+    def _node(self, node: ProfileNode) -> None:
         if node.what != "call" and not self._with_cpu:
             return
         self._threads.add(node.thread)
@@ -110,7 +110,7 @@ class _Lanes:
                 self._streams.add((index, stream))
                 self._add("gpu_user_annotation", node.name, begin, end, index, lane, {})
 
-    def _work(self, call: Call, number: int, args: Json, *, arrow: bool = False) -> None:
+    def _work(self, call: RuntimeCall, number: int, args: Json, *, arrow: bool = False) -> None:
         row = call.row
         if row is None:
             return

@@ -11,7 +11,7 @@ from torch.autograd.profiler_util import EventList, FunctionEvent
 
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.profiler import session
-from gpututor.devices.virtual.profiler.tree import MEMORY, Call, Node, Tree
+from gpututor.devices.virtual.profiler.tree import MEMORY, ProfileNode, ProfileTree, RuntimeCall
 
 _NOT_LEARNERS = ("gpututor", "torch/utils/_python_dispatch.py", "torch/overrides.py")
 
@@ -33,12 +33,12 @@ class Events(EventList):
 class Maker:
     """Makes the events of one profile. Times become microseconds since the profile began."""
 
-    def __init__(self, tree: Tree, *, with_cpu: bool, memory: bool) -> None:
+    def __init__(self, tree: ProfileTree, *, with_cpu: bool, memory: bool) -> None:
         self._tree = tree
         self._memory = memory
         self._with_cpu = with_cpu
         self._numbers = count(1)
-        self._made: dict[Node, Any] = {}
+        self._made: dict[ProfileNode, Any] = {}
 
     def events(self) -> list[Any]:
         """Return all events, in the order in which they began."""
@@ -67,7 +67,7 @@ class Maker:
             ]
         return sorted(events, key=lambda event: (event.time_range.start, -event.time_range.end))
 
-    def _started(self, node: Node, parent: Any) -> Iterator[Any]:
+    def _started(self, node: ProfileNode, parent: Any) -> Iterator[Any]:
         for call in node.calls:
             if call.work and call.row is not None:
                 if parent is not None:
@@ -95,7 +95,7 @@ class Maker:
             }
         )
 
-    def _of_host(self, node: Node) -> Any:
+    def _of_host(self, node: ProfileNode) -> Any:
         details: dict[str, Any] = {
             "thread": node.thread,
             "device_type": DeviceType.CPU,
@@ -120,7 +120,7 @@ class Maker:
             }
         return self._event(node.name, node.begin, node.end, **details)
 
-    def _work(self, call: Call) -> Any:
+    def _work(self, call: RuntimeCall) -> Any:
         row = call.row
         assert row is not None
         return self._on_device(call.work, row.start, row.end, call.device_index, row.stream)
@@ -129,13 +129,13 @@ class Maker:
         place = {"device_index": index, "device_resource_id": session.stream_number(stream)}
         return self._event(name, begin, end, device_type=DeviceType.CUDA, **place, **details)
 
-    def _on_devices(self, node: Node) -> Iterator[Any]:
+    def _on_devices(self, node: ProfileNode) -> Iterator[Any]:
         """Yield a range of the program as one range on each stream."""
         for (index, stream), (begin, end) in spread_of(node).items():
             yield self._on_device(node.name, begin, end, index, stream, is_user_annotation=True)
 
 
-def works_of(node: Node) -> Iterator[Call]:
+def works_of(node: ProfileNode) -> Iterator[RuntimeCall]:
     """Yield all device work that a node and its children started."""
     if node.what == "call":
         yield from (call for call in node.calls if call.work)
@@ -143,7 +143,7 @@ def works_of(node: Node) -> Iterator[Call]:
         yield from works_of(child)
 
 
-def spread_of(node: Node) -> dict[tuple[int, int], tuple[int, int]]:
+def spread_of(node: ProfileNode) -> dict[tuple[int, int], tuple[int, int]]:
     """Return the time in which the work of a node ran, for each (GPU, stream)."""
     spread: dict[tuple[int, int], tuple[int, int]] = {}
     for call in works_of(node):

@@ -14,7 +14,7 @@ from gpututor.devices.virtual.machine import active_machine
 from gpututor.devices.virtual.profiler import chrome
 from gpututor.devices.virtual.profiler.events import Events, Maker
 from gpututor.devices.virtual.profiler.session import Session, current
-from gpututor.devices.virtual.profiler.tree import Tree
+from gpututor.devices.virtual.profiler.tree import ProfileTree
 
 _CUDA = torch.profiler.ProfilerActivity.CUDA
 _OldProfiler: Any = torch.autograd.profiler.profile
@@ -30,7 +30,7 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
     _function_events: Any
     _old_function_events: Any
     _session: Session | None = None
-    _tree: Tree | None = None
+    _tree: ProfileTree | None = None
 
     def _start_trace(self) -> None:
         super()._start_trace()
@@ -51,7 +51,7 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
     def _build_tree(self) -> None:
         if self._tree is None and self._session is not None and self.kineto_results is not None:
             self._session.stop()
-            self._tree = Tree(self._session, self.kineto_results.events())
+            self._tree = ProfileTree(self._session, self.kineto_results.events())
 
     def _ensure_function_events(self) -> None:
         if self._function_events is not None or getattr(self.experimental_config, "trace_only", False):

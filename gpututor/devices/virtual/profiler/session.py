@@ -1,8 +1,8 @@
 """Sessions of the profiler: rows, spans and names of device work.
 
 Torch's profiler is on for the CPU alone. It sees the operators and their nesting, but with meaningless times. So each
-operator runs inside a marker, a range in torch's profile whose name contains the number of a `Span`. The machine's
-launches belong to the marker that is open in their thread. Afterwards `tree` combines both.
+operator runs inside a marker, a range in torch's profile whose name contains the number of a `ProfileSpan`. The
+machine's launches belong to the marker that is open in their thread. Afterwards `tree` combines both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COPIES = ("aten::copy_", "aten::clone")
 
 
 @dataclass(slots=True)
-class Row:
+class ProfileRow:
     """An event of the trace. Times are nanoseconds on the machine's clock."""
 
     kind: Kind
@@ -57,7 +57,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class Span:
+class ProfileSpan:
     """The operator, range or other event that a marker stands for."""
 
     what: str
@@ -70,7 +70,7 @@ class Span:
     """True for an operator that CUDA implements by a plain copy on the device, without a kernel."""
     kernel: str = ""
     """The name of its kernel on CUDA, for collectives."""
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ProfileRow] = field(default_factory=list)
     mark: Any = None
 
 
@@ -90,7 +90,7 @@ def is_plain_copy(name: str, args: Any) -> bool:
 
 class _OfThread(threading.local):
     def __init__(self) -> None:
-        self.open: list[Span] = []
+        self.open: list[ProfileSpan] = []
 
 
 class _Tap(Trace):
@@ -123,15 +123,15 @@ class Session:
         self.machine = machine
         self.profile = profile
         """Torch's own profile, to which this session belongs."""
-        self.spans: list[Span] = []
-        self.frees: list[Row] = []
-        self.loose: list[Row] = []
+        self.spans: list[ProfileSpan] = []
+        self.frees: list[ProfileRow] = []
+        self.loose: list[ProfileRow] = []
         """Launches in threads that torch's profiler does not record."""
         self.has_collectives = False
         self.begin = self.end = machine.clock.host.now
         self._thread = threading.get_ident()
         self._here = _OfThread()
-        self._rows: dict[int, Row] = {}
+        self._rows: dict[int, ProfileRow] = {}
         self._beyond = count(machine.recorder.trace.limit or 0)
         self._lock = threading.Lock()
         self._before: tuple[Trace, bool] | None = None
@@ -174,9 +174,9 @@ class Session:
             _Current.session = None
             DeviceMode.__torch_dispatch__ = _plain  # type: ignore[method-assign]
 
-    def open(self, what: str, name: str) -> Span:
+    def open(self, what: str, name: str) -> ProfileSpan:
         """Begin a marker in this thread."""
-        span = Span(what, name, self.machine.clock.host.now)
+        span = ProfileSpan(what, name, self.machine.clock.host.now)
         with self._lock:
             number = len(self.spans)
             self.spans.append(span)
@@ -185,7 +185,7 @@ class Session:
         span.mark.__enter__()
         return span
 
-    def close(self, span: Span) -> None:
+    def close(self, span: ProfileSpan) -> None:
         span.end = self.machine.clock.host.now
         span.mark.__exit__(None, None, None)
         span.mark = None
@@ -207,7 +207,7 @@ class Session:
         self.close(span)
 
     def add(self, index: int, kind: Kind, name: str, device: str, details: dict[str, Any]) -> None:
-        row = Row(kind, name, device, self.machine.clock.host.now, **details)
+        row = ProfileRow(kind, name, device, self.machine.clock.host.now, **details)
         if index >= 0:
             self._rows[index] = row
         if row.launched < 0:
@@ -271,7 +271,7 @@ DEFAULT_STREAM = 7
 GRAPH_LAUNCH = "cudaGraphLaunch"
 
 
-def device_work_name(row: Row, span: Span | None, spec: GpuSpec) -> str:
+def device_work_name(row: ProfileRow, span: ProfileSpan | None, spec: GpuSpec) -> str:
     """Return the name of a kernel or copy on the device. A kernel's name is its operator's."""
     if row.kind is Kind.TRANSFER:
         if row.source != "cpu" and row.target != "cpu":
@@ -285,7 +285,7 @@ def device_work_name(row: Row, span: Span | None, spec: GpuSpec) -> str:
     return "virtual::" + row.name.rsplit("::", 1)[-1].rsplit(".", 1)[-1]
 
 
-def _is_pinned(row: Row, spec: GpuSpec) -> bool:
+def _is_pinned(row: ProfileRow, spec: GpuSpec) -> bool:
     """Return True if the host's memory is page-locked: the host did not wait, or the copy is fast."""
     if row.asynchronous:
         return True
@@ -300,7 +300,7 @@ def is_copy(name: str) -> bool:
     return name.startswith("Memcpy")
 
 
-def runtime_call_name(row: Row, name: str) -> str:
+def runtime_call_name(row: ProfileRow, name: str) -> str:
     """Return the CUDA runtime call that started, or waited for, device work called `name`."""
     if row.kind is Kind.SYNCHRONISE:
         if row.name in ("torch.cuda.synchronize", "torch.accelerator.synchronize"):

@@ -15,7 +15,7 @@ from typing import Any
 
 from gpututor.devices.virtual.machine import VirtualMachine
 from gpututor.devices.virtual.profiler import nccl, session
-from gpututor.devices.virtual.profiler.session import MARKER, Row, Session, Span
+from gpututor.devices.virtual.profiler.session import MARKER, ProfileRow, ProfileSpan, Session
 from gpututor.trace.events import Kind
 
 _CALL_SHARE = 2
@@ -24,7 +24,7 @@ _ON_DEVICE = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
 
 
 @dataclass(slots=True)
-class Call:
+class RuntimeCall:
     """A call of the CUDA runtime. Times are nanoseconds on the machine's clock."""
 
     name: str
@@ -32,16 +32,18 @@ class Call:
     end: int
     work: str = ""
     """The name of the work that it started on a device; empty for a wait."""
-    row: Row | None = None
+    row: ProfileRow | None = None
     device_index: int = 0
 
 
-def calls_of(rows: Sequence[Row], span: Span | None, machine: VirtualMachine, end: int) -> list[Call]:
+def calls_of(
+    rows: Sequence[ProfileRow], span: ProfileSpan | None, machine: VirtualMachine, end: int
+) -> list[RuntimeCall]:
     """Return the runtime calls behind the events `rows` of an operator that ended at `end`, or of a single event."""
-    calls: list[Call] = []
+    calls: list[RuntimeCall] = []
     for place, row in enumerate(rows):
         if row.kind is Kind.SYNCHRONISE:
-            calls.append(Call(session.runtime_call_name(row, ""), row.start, row.end))
+            calls.append(RuntimeCall(session.runtime_call_name(row, ""), row.start, row.end))
         elif row.kind in _ON_DEVICE and row.device != "cpu":
             after = rows[place + 1] if place + 1 < len(rows) else None
             until = end if after is None else after.start if after.kind is Kind.SYNCHRONISE else after.recorded
@@ -49,25 +51,27 @@ def calls_of(rows: Sequence[Row], span: Span | None, machine: VirtualMachine, en
     return calls
 
 
-def _launch(row: Row, span: Span | None, machine: VirtualMachine, until: int, *, waits_later: bool) -> list[Call]:
+def _launch(
+    row: ProfileRow, span: ProfileSpan | None, machine: VirtualMachine, until: int, *, waits_later: bool
+) -> list[RuntimeCall]:
     gpu = machine.gpus[int(row.device.removeprefix("cuda:"))]
     work = session.device_work_name(row, span, gpu.spec)
     name = session.runtime_call_name(row, work)
     if span is None and row.launched == row.recorded:
         # The host's time for the launch of a whole graph is already on the clock.
-        return [Call(session.GRAPH_LAUNCH, row.launched - gpu.launch_ns, row.launched, work, row, gpu.index)]
+        return [RuntimeCall(session.GRAPH_LAUNCH, row.launched - gpu.launch_ns, row.launched, work, row, gpu.index)]
     begin = row.launched - (row.launched - row.recorded) // _CALL_SHARE
     blocks = session.is_copy(work) and not row.asynchronous and not waits_later and until > row.launched
     # A call ends late if the launch queue is full.
     done = row.launched if session.is_copy(work) else max(row.launched, until)
-    calls = [Call(name, begin, done, work, row, gpu.index)]
+    calls = [RuntimeCall(name, begin, done, work, row, gpu.index)]
     if blocks:
         # `memcpy_and_sync`, which is what torch calls for every copy that blocks.
-        calls.append(Call("cudaStreamSynchronize", row.launched, until))
+        calls.append(RuntimeCall("cudaStreamSynchronize", row.launched, until))
     return calls
 
 
-def _waits(row: Row | None) -> bool:
+def _waits(row: ProfileRow | None) -> bool:
     return row is not None and row.kind is Kind.SYNCHRONISE
 
 
@@ -84,7 +88,7 @@ class Seen:
     event: Any
     name: str
     end_ns: int
-    span: Span | None
+    span: ProfileSpan | None
     """The marker's span, if it is a marker."""
     children: list[Seen] = field(default_factory=list)
     marked: bool = False
@@ -94,7 +98,7 @@ class Seen:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class ProfileNode:
     """An operator, range or call on the host. Times are nanoseconds on the machine's clock."""
 
     name: str
@@ -105,9 +109,9 @@ class Node:
     """Torch's own event of an operator; None for others."""
     begin: int = -1
     end: int = -1
-    parent: Node | None = None
-    children: list[Node] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    parent: ProfileNode | None = None
+    children: list[ProfileNode] = field(default_factory=list)
+    calls: list[RuntimeCall] = field(default_factory=list)
     """The call itself, once for each kernel that it started; empty for other kinds of nodes."""
     device_bytes: int = 0
     """Bytes of GPU memory that were allocated in it, minus the bytes that were freed; children included."""
@@ -115,10 +119,10 @@ class Node:
     """The same for host memory."""
 
 
-class Tree:
+class ProfileTree:
     def __init__(self, session: Session, events: list[Any]) -> None:
         self._session = session
-        self.roots: list[Node] = []
+        self.roots: list[ProfileNode] = []
         self.begin, self.end = session.begin, session.end
         for thread, seen in _nested(_counted(events, session), session.spans).items():
             children = self._visible(seen, thread, within=False)
@@ -126,12 +130,14 @@ class Tree:
             for child in children:
                 _add_up(child)
             self.roots += _without_pieces(children, None)
-        self.loose: list[Call] = [call for row in session.loose for call in calls_of([row], None, session.machine, -1)]
+        self.loose: list[RuntimeCall] = [
+            call for row in session.loose for call in calls_of([row], None, session.machine, -1)
+        ]
         """Launches in threads that torch's profiler does not record."""
-        self.frees: list[Row] = [row for row in session.frees if not self._freed_within(row)]
+        self.frees: list[ProfileRow] = [row for row in session.frees if not self._freed_within(row)]
         """Memory that was freed outside of any operator or range."""
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ProfileNode]:
         """Return all nodes, each before its children."""
         nodes, waiting = [], list(reversed(self.roots))
         while waiting:
@@ -140,16 +146,16 @@ class Tree:
             waiting += reversed(node.children)
         return nodes
 
-    def _visible(self, seen: list[Seen], thread: int, *, within: bool, as_is: bool = False) -> list[Node]:
+    def _visible(self, seen: list[Seen], thread: int, *, within: bool, as_is: bool = False) -> list[ProfileNode]:
         """Return the nodes for torch's events. `within` the machine's work for an operator, events need a marker."""
-        nodes: list[Node] = []
+        nodes: list[ProfileNode] = []
         for each in seen:
             span = each.span
             if span is None:
                 if each.marked or as_is or not within:
                     nodes.append(self._operator(each, thread, as_is))
             elif span.what == "range":
-                node = Node(span.name, "range", thread, begin=span.begin, end=span.end)
+                node = ProfileNode(span.name, "range", thread, begin=span.begin, end=span.end)
                 nodes.append(_with(node, self._visible(each.children, thread, within=False)))
             elif span.what == "event":
                 nodes += self._outside(each, thread)
@@ -157,16 +163,16 @@ class Tree:
                 nodes.append(self._piece(each, span, thread))
         return _join_graphs(nodes)
 
-    def _operator(self, seen: Seen, thread: int, as_is: bool) -> Node:
+    def _operator(self, seen: Seen, thread: int, as_is: bool) -> ProfileNode:
         """Return the node of an operator or range that torch saw."""
         # TorchScript has its own `record_function`, which makes no markers.
         what = "range" if seen.event.is_user_annotation() else "operator"
-        node = Node(seen.name, what, thread, event=seen.event)
+        node = ProfileNode(seen.name, what, thread, event=seen.event)
         return _with(node, self._visible(seen.children, thread, within=False, as_is=as_is))
 
-    def _piece(self, marker: Seen, span: Span, thread: int) -> Node:
+    def _piece(self, marker: Seen, span: ProfileSpan, thread: int) -> ProfileNode:
         """Return the node of the machine's work for an operator."""
-        node = Node(span.name, "piece", thread, begin=span.begin, end=span.end)
+        node = ProfileNode(span.name, "piece", thread, begin=span.begin, end=span.end)
         inner = marker.children
         if span.is_view and len(inner) == 1 and inner[0].name == span.name:
             _with(node, self._visible(inner[0].children, thread, within=True, as_is=True))
@@ -176,7 +182,7 @@ class Tree:
         launched = [_node_of(call, thread) for call in calls]
         title = nccl.annotation(span.name) if any(call.work for call in calls) else ""
         if title:
-            launched = [_with(Node(title, "range", thread, begin=span.begin, end=span.end), launched)]
+            launched = [_with(ProfileNode(title, "range", thread, begin=span.begin, end=span.end), launched)]
         _with(node, launched)
         node.children.sort(key=lambda child: child.begin if child.begin >= 0 else span.begin)
         node.device_bytes += sum(row.size_bytes for row in span.rows if row.kind is Kind.ALLOCATE)
@@ -184,21 +190,23 @@ class Tree:
             node.host_bytes += _taken(marker)
         return node
 
-    def _outside(self, marker: Seen, thread: int) -> list[Node]:
+    def _outside(self, marker: Seen, thread: int) -> list[ProfileNode]:
         """Return the nodes of an event outside of any operator, such as a wait."""
         span = marker.span
         assert span is not None
         if not span.rows:
-            return [Node(span.name, "piece", thread, begin=span.begin, end=span.end)]
+            return [ProfileNode(span.name, "piece", thread, begin=span.begin, end=span.end)]
         row = span.rows[0]
         if row.kind is Kind.ALLOCATE or row.kind is Kind.OUT_OF_MEMORY:
             is_taken = row.kind is Kind.ALLOCATE
-            node = Node(MEMORY if is_taken else OUT_OF_MEMORY, "memory", thread, begin=row.launched, end=row.launched)
+            node = ProfileNode(
+                MEMORY if is_taken else OUT_OF_MEMORY, "memory", thread, begin=row.launched, end=row.launched
+            )
             node.device_bytes = row.size_bytes if is_taken else 0
             return [node]
         return [_node_of(call, thread) for call in calls_of(span.rows, None, self._session.machine, span.end)]
 
-    def _freed_within(self, row: Row) -> bool:
+    def _freed_within(self, row: ProfileRow) -> bool:
         """Subtract freed memory from the operators and ranges that were running; return True if there were any."""
         within = False
         nodes = self.roots
@@ -235,7 +243,7 @@ def _counted(events: list[Any], session: Session) -> list[Any]:
     return [event for event in events if not is_hidden(event)]
 
 
-def _nested(events: list[Any], spans: list[Span]) -> dict[int, list[Seen]]:
+def _nested(events: list[Any], spans: list[ProfileSpan]) -> dict[int, list[Seen]]:
     """Return torch's events of each thread, nested."""
     roots: dict[int, list[Seen]] = {}
     open_of: dict[int, list[Seen]] = {}
@@ -264,20 +272,20 @@ def _taken(seen: Seen) -> int:
     return seen.taken + sum(_taken(child) for child in seen.children)
 
 
-def _with(node: Node, children: list[Node]) -> Node:
+def _with(node: ProfileNode, children: list[ProfileNode]) -> ProfileNode:
     node.children += children
     for child in children:
         child.parent = node
     return node
 
 
-def _node_of(call: Call, thread: int) -> Node:
-    return Node(call.name, "call", thread, begin=call.begin, end=call.end, calls=[call])
+def _node_of(call: RuntimeCall, thread: int) -> ProfileNode:
+    return ProfileNode(call.name, "call", thread, begin=call.begin, end=call.end, calls=[call])
 
 
-def _join_graphs(nodes: list[Node]) -> list[Node]:
+def _join_graphs(nodes: list[ProfileNode]) -> list[ProfileNode]:
     """Join the kernels of one graph, which one call launched."""
-    joined: list[Node] = []
+    joined: list[ProfileNode] = []
     for node in nodes:
         last = joined[-1] if joined else None
         if last is not None and last.name == node.name == session.GRAPH_LAUNCH and last.end == node.end:
@@ -287,7 +295,7 @@ def _join_graphs(nodes: list[Node]) -> list[Node]:
     return joined
 
 
-def _fill_missing_times(nodes: list[Node], now: int) -> int:
+def _fill_missing_times(nodes: list[ProfileNode], now: int) -> int:
     """Let nodes without times last from their first to their last child; return the end of the last node."""
     for node in nodes:
         known = node.begin >= 0
@@ -300,9 +308,9 @@ def _fill_missing_times(nodes: list[Node], now: int) -> int:
     return now
 
 
-def _without_pieces(nodes: list[Node], parent: Node | None) -> list[Node]:
+def _without_pieces(nodes: list[ProfileNode], parent: ProfileNode | None) -> list[ProfileNode]:
     """Merge pieces into `parent`. Without a parent, a piece with calls becomes an operator that torch did not see."""
-    merged: list[Node] = []
+    merged: list[ProfileNode] = []
     for node in nodes:
         if node.what != "piece":
             node.parent = parent
@@ -316,7 +324,7 @@ def _without_pieces(nodes: list[Node], parent: Node | None) -> list[Node]:
     return merged
 
 
-def _add_up(node: Node) -> None:
+def _add_up(node: ProfileNode) -> None:
     for child in node.children:
         _add_up(child)
         node.device_bytes += child.device_bytes

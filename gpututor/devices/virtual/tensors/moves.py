@@ -12,7 +12,7 @@ import weakref
 import torch
 
 from gpututor.devices.virtual import execution, torch_private
-from gpututor.devices.virtual.clock.timeline import Task
+from gpututor.devices.virtual.clock.timeline import StreamTask
 from gpututor.devices.virtual.execution.pinned_memory import pinned_memory
 from gpututor.devices.virtual.machine import active_machine
 
@@ -56,7 +56,7 @@ def record_copy(
     non_blocking: bool,
     host_pinned: bool,
     name: str,
-) -> Task | None:
+) -> StreamTask | None:
     """Put a copy of `count` elements on the clock and record it; on one GPU it is a kernel.
 
     Return the launch, for race detection; None if there is none, such as for a copy on the host.

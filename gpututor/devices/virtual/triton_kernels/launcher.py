@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
-from gpututor.devices.virtual.clock.timeline import WHOLE, Task
+from gpututor.devices.virtual.clock.timeline import WHOLE, StreamTask
 from gpututor.devices.virtual.cost.calibration import calibrated
 from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.cost.triton import LaunchWork, launch_price, occupancy
@@ -397,7 +397,7 @@ def _again(call: _Bound, arguments: _Arguments, grid: Grid, l2_bytes: int) -> Ca
     return compute
 
 
-_partly_written: weakref.WeakKeyDictionary[Allocation, tuple[Task, int, Mask]] = weakref.WeakKeyDictionary()
+_partly_written: weakref.WeakKeyDictionary[Allocation, tuple[StreamTask, int, Mask]] = weakref.WeakKeyDictionary()
 """The last launch that wrote, the bytes of a cell, and the unwritten cells, by allocation."""
 
 

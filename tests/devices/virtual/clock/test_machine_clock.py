@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpututor.devices.virtual.clock.machine_clock import READING, SYNCHRONIZE, MachineClock, predict_finish
-from gpututor.devices.virtual.clock.timeline import WHOLE, EventMarker, Task
+from gpututor.devices.virtual.clock.timeline import WHOLE, EventMarker, StreamTask
 from tests.support.threads import started
 
 MS = 1_000_000
@@ -14,11 +14,11 @@ def machine(gpus: int = 1) -> MachineClock:
     return MachineClock(gpus)
 
 
-def launch(clock: MachineClock, gpu: int, stream: int, duration: int, cost: int = COST) -> Task:
+def launch(clock: MachineClock, gpu: int, stream: int, duration: int, cost: int = COST) -> StreamTask:
     return clock.launch(gpu, stream, duration, WHOLE, cost)
 
 
-def copy(clock: MachineClock, stream: int, engine: str, *, pinned: bool, asynchronous: bool) -> Task:
+def copy(clock: MachineClock, stream: int, engine: str, *, pinned: bool, asynchronous: bool) -> StreamTask:
     duration = 10_000 + (MS if pinned else 2 * MS)
     return clock.copy(0, stream, duration, engine, COST, asynchronous=asynchronous)
 
@@ -136,7 +136,7 @@ def test_a_stream_asks_others_when_needed_and_continues_after_their_replies() ->
     clock = MachineClock(1)
     asked: list[int] = []
 
-    def meet(ready: int, task: Task) -> EventMarker:
+    def meet(ready: int, task: StreamTask) -> EventMarker:
         def ask() -> int:
             asked.append(ready)
             return ready + 5_000

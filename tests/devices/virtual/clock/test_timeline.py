@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpututor.devices.virtual.clock.timeline import WHOLE, EventMarker, Task, Timeline
+from gpututor.devices.virtual.clock.timeline import WHOLE, EventMarker, GpuTimeline, StreamTask
 
 
 def test_a_stream_runs_in_order_and_after_the_launch() -> None:
-    gpu = Timeline()
+    gpu = GpuTimeline()
     stream = gpu.stream(0)
     first = gpu.kernel(stream, launched=10, duration=100, fill=1)
     second = gpu.kernel(stream, launched=20, duration=5, fill=1)
@@ -23,14 +23,14 @@ def test_a_stream_runs_in_order_and_after_the_launch() -> None:
 
 def test_small_kernels_of_two_streams_overlap_and_large_do_not() -> None:
     for fill, end in ((WHOLE // 4, 110), (WHOLE, 210), (WHOLE * 3 // 5, 210)):
-        gpu = Timeline()
+        gpu = GpuTimeline()
         for number in (1, 2):
             gpu.kernel(gpu.stream(number), launched=10, duration=100, fill=fill)
         assert gpu.all_drained() == end
 
 
 def test_two_full_streams_take_turns() -> None:
-    gpu = Timeline()
+    gpu = GpuTimeline()
     tasks = {
         number: [gpu.kernel(gpu.stream(number), launched=number, duration=10, fill=WHOLE) for _ in range(3)]
         for number in (1, 2)
@@ -41,7 +41,7 @@ def test_two_full_streams_take_turns() -> None:
 
 
 def test_copies_overlap_kernels_and_serialize_in_each_direction() -> None:
-    gpu = Timeline()
+    gpu = GpuTimeline()
     gpu.kernel(gpu.stream(0), 0, 100, WHOLE)
     up = gpu.copy(gpu.stream(1), 0, 40, "h2d")
     again = gpu.copy(gpu.stream(2), 0, 40, "h2d")
@@ -51,7 +51,7 @@ def test_copies_overlap_kernels_and_serialize_in_each_direction() -> None:
 
 
 def test_a_stream_waits_for_an_event_on_any_gpu() -> None:
-    gpu, other = Timeline(), Timeline()
+    gpu, other = GpuTimeline(), GpuTimeline()
     gpu.peers = other.peers = [gpu, other]
     gpu.kernel(gpu.stream(1), 0, 100, 1)
     mark = gpu.mark(gpu.stream(1), 5)
@@ -64,7 +64,7 @@ def test_a_stream_waits_for_an_event_on_any_gpu() -> None:
 
 
 def test_a_query_at_a_time_runs_only_work_ready_by_then() -> None:
-    gpu = Timeline()
+    gpu = GpuTimeline()
     stream = gpu.stream(0)
     tasks = [gpu.kernel(stream, 0, 100, 1) for _ in range(5)]
     mark = gpu.mark(stream, 0)
@@ -75,9 +75,9 @@ def test_a_query_at_a_time_runs_only_work_ready_by_then() -> None:
 
 
 def test_the_host_waits_when_a_streams_queue_is_full() -> None:
-    gpu = Timeline()
+    gpu = GpuTimeline()
     stream = gpu.stream(0)
-    for _ in range(Timeline.QUEUE):
+    for _ in range(GpuTimeline.QUEUE):
         gpu.kernel(stream, 0, 10, 1)
     assert gpu.room_in_queue(stream, 0) == 0, "the first runs already"
     gpu.kernel(stream, 0, 10, 1)
@@ -85,16 +85,16 @@ def test_the_host_waits_when_a_streams_queue_is_full() -> None:
 
 
 def test_streams_wait_for_each_others_events_and_not_for_complete_ones() -> None:
-    gpu = Timeline()
+    gpu = GpuTimeline()
     mark = gpu.mark(gpu.stream(1), 7)
     assert mark.time == 7
     gpu.wait(gpu.stream(0), 3, mark)
     assert gpu.drained(gpu.stream(0)) == 7
-    gpu = Timeline()
+    gpu = GpuTimeline()
     gpu.kernel(gpu.stream(1), 0, 10, 1)
     gpu.wait(gpu.stream(0), 0, gpu.mark(gpu.stream(1), 0))
     assert gpu.all_drained() == 10
-    gpu = Timeline()
+    gpu = GpuTimeline()
     stray = EventMarker(0)
     gpu.wait(gpu.stream(0), 0, stray)
     with pytest.raises(AssertionError, match="wait for each other"):
@@ -115,11 +115,11 @@ _STEPS = st.lists(
 @settings(max_examples=200, deadline=None)
 @given(_STEPS)
 def test_random_programs_keep_the_scheduling_rules(steps: list[tuple[str, int, int, int]]) -> None:
-    gpu = Timeline()
+    gpu = GpuTimeline()
     now = 0
-    by_stream: dict[int, list[Task]] = {}
-    copies: list[Task] = []
-    marks: list[tuple[EventMarker, Task | None]] = []
+    by_stream: dict[int, list[StreamTask]] = {}
+    copies: list[StreamTask] = []
+    marks: list[tuple[EventMarker, StreamTask | None]] = []
     for kind, number, amount, fill in steps:
         now += amount
         stream = gpu.stream(number)
@@ -152,7 +152,7 @@ def test_random_programs_keep_the_scheduling_rules(steps: list[tuple[str, int, i
 @given(_STEPS, st.integers(1, 40))
 def test_queries_change_no_times(steps: list[tuple[str, int, int, int]], every: int) -> None:
     def run(ask: bool) -> list[tuple[int, int]]:
-        gpu, now, tasks = Timeline(), 0, []
+        gpu, now, tasks = GpuTimeline(), 0, []
         for at, (kind, number, amount, fill) in enumerate(steps):
             now += amount
             if kind == "kernel":
