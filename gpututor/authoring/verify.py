@@ -249,7 +249,7 @@ class Subject:
         ended = [results for (kind, _), results in self.results.items() if kind == what]
         counts = {"kept": sum(results == {"kept"} for results in ended), "of": len(ended)}
         if what == "wrong":
-            counts["not_applicable"] = sum("not applicable" in each and "not kept" not in each for each in ended)
+            counts["not_applicable"] = sum("not applicable" in end and "not kept" not in end for end in ended)
         return counts
 
 

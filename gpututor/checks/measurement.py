@@ -179,7 +179,7 @@ def measurement(
         if isinstance(took, Taken):
             return wrong_figure(run, call, part, took)
         return first_finding(
-            wrong_figure(run, call, f"{part}.{number}".lstrip("."), each) for number, each in enumerate(took)
+            wrong_figure(run, call, f"{part}.{number}".lstrip("."), part_took) for number, part_took in enumerate(took)
         )
 
     def find(run: Run) -> Finding | None:
@@ -193,7 +193,7 @@ def _evaluate(truth: Truth, call: Call, name: str) -> Taken | list[Taken]:
     try:
         took = truth(call)
         if isinstance(took, list):
-            return [_possible(each, name) for each in took]
+            return [_possible(part, name) for part in took]
         return _possible(took if isinstance(took, Taken) else Taken(float(took), float(took)), name)
     except CourseError:
         raise

@@ -64,7 +64,7 @@ def _types(types: Types, name: str) -> tuple[str, ...]:
 
 def _wrong_type(run: Run, call: Call, kernels: Sequence[Event], pattern: str, types: tuple[str, ...]) -> Finding | None:
     expected = f"{pattern} in {' or '.join(types)}"
-    matching = [event for event in kernels if any(fnmatchcase(event.name, each) for each in pattern.split("|"))]
+    matching = [event for event in kernels if any(fnmatchcase(event.name, part) for part in pattern.split("|"))]
     if not matching:
         if _is_hidden(kernels):
             return _hidden(run, call, expected)

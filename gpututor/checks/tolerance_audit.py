@@ -129,8 +129,8 @@ def _wrong_results(
             yield f"the unchanged {name!r}", tensor, LEAST
     if ref.dim() >= 2:
         yield "the transposed result", ref.mT.reshape(ref.shape), LEAST
-    known = [each for each in (dtype, tolerance.inside) if each in TIERS]
-    allowed = max(known, key=lambda each: TIERS[each].frobenius, default=dtype)
+    known = [kind for kind in (dtype, tolerance.inside) if kind in TIERS]
+    allowed = max(known, key=lambda kind: TIERS[kind].frobenius, default=dtype)
     lower = NEXT_LOWER.get(allowed)
     if lower is not None:
         rounded = map_tensors(drawn, lambda tensor: _round(tensor, lower))

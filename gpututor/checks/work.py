@@ -28,7 +28,7 @@ ADVICE = "Compute on the device, with PyTorch: what NumPy or Python compute on t
 def reference_flops(checks: Sequence[Check], run: Run) -> tuple[float, ...]:
     """Return for each call the fewest operations of a reference, which the judge itself runs; 0 if they are unknown."""
     references = [check.tolerance.reference for check in checks if check.tolerance and check.applies(run.machine)]
-    return tuple(min((_flops(each, call.drawn) for each in references), default=0.0) for call in run.calls)
+    return tuple(min((_flops(reference, call.drawn) for reference in references), default=0.0) for call in run.calls)
 
 
 class _Counter(TorchDispatchMode):

@@ -180,7 +180,7 @@ def _summary(subjects: list[Subject], models: tuple[str, ...], seconds: float) -
 def _sum_counts(subjects: list[Subject], kind: str) -> dict[str, int]:
     counts = [subject.counted(kind) for subject in subjects]
     keys = ("kept", "of", "not_applicable") if kind == "wrong" else ("kept", "of")
-    return {key: sum(each[key] for each in counts) for key in keys}
+    return {key: sum(count[key] for count in counts) for key in keys}
 
 
 def _format_summary(summary: dict[str, Any], mutants: MutantReport) -> str:

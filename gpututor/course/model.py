@@ -308,8 +308,8 @@ class Course:
         path_pattern = _names_folder_of(words)
         if broken := [problem.title for problem in self.problems if path_pattern.search(problem.title)]:
             raise UsageError(f"The exercise {words!r} is broken.", "\n".join(broken))
-        near = likely_meant(words, self.exercises, lambda each: (each.slug, each.title, each.summary), most=3)
-        meant = " or ".join(f"{each.label} {each.slug}" for each in near)
+        near = likely_meant(words, self.exercises, lambda near: (near.slug, near.title, near.summary), most=3)
+        meant = " or ".join(f"{exercise.label} {exercise.slug}" for exercise in near)
         advice = f"Did you mean {meant}? " if near else ""
         if Path(words).is_file():
             advice = "To grade a file with another name, add --file after the exercise's name. "

@@ -154,8 +154,8 @@ def run_on(
 
 def show(error: BaseException) -> None:
     """Show an uncaught error with the program's own `sys.excepthook`, without gpututor's frames."""
-    for each in _with_causes(error):
-        each.__traceback__ = _program_frames(each.__traceback__)
+    for cause in _with_causes(error):
+        cause.__traceback__ = _program_frames(cause.__traceback__)
     sys.excepthook(type(error), error, error.__traceback__)
 
 

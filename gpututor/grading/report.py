@@ -208,7 +208,9 @@ class Report:
         for verdict in self.verdicts:
             by_check.setdefault(verdict.check, []).append(verdict)
         of = {name: max(verdict.of for verdict in verdicts) for name, verdicts in by_check.items()}
-        passed = [name for name, verdicts in by_check.items() if all(each.status is Status.PASSED for each in verdicts)]
+        passed = [
+            name for name, verdicts in by_check.items() if {verdict.status for verdict in verdicts} == {Status.PASSED}
+        ]
         return math.fsum(of[name] for name in passed), math.fsum(of.values())
 
     def _is_final(self) -> bool:

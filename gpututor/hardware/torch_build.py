@@ -77,7 +77,7 @@ def find_misfit(
         return _no_driver(build) if has_gpu and not sees_gpu else None
     if not driver.gpus:
         return None
-    gpu = max(driver.gpus, key=lambda each: each.capability)
+    gpu = max(driver.gpus, key=lambda gpu: gpu.capability)
     if not build.cuda:
         return Misfit(f"but there is an NVIDIA GPU: {gpu.name}", _other_build(driver, torch_version))
     if gpu.capability < OLDEST_CAPABILITIES.get(build.cuda, (0, 0)):

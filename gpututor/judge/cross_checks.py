@@ -48,7 +48,7 @@ def unread_inputs(run: Run, references: Sequence[Reference]) -> Iterator[str]:
     if not (run.calls and references) or run.calls[0].ranks:
         return
     call = run.calls[0]
-    inputs = min((needed_bytes(each, call.drawn) for each in references), key=lambda sizes: sum(sizes.values()))
+    inputs = min((needed_bytes(file, call.drawn) for file in references), key=lambda sizes: sum(sizes.values()))
     digests = _digests(call.drawn)
     by_values = {digests[path]: needs for path, needs in inputs.items() if call.before.get(path) == digests[path]}
     needed: Counter[str] = Counter()
@@ -83,12 +83,12 @@ def needed_bytes(reference: Reference, drawn: dict[str, Any]) -> dict[str, int]:
     try:
         with torch.enable_grad():
             arguments = {name: map_tensors(value, leaf) for name, value in drawn.items()}
-            outputs = [each for each in tensors_in(reference(**arguments)).values() if each.requires_grad]
-            weights = [torch.rand(each.shape, generator=chance, dtype=torch.float64) + 0.5 for each in outputs]
-            weights = [weight.to(each.dtype) for weight, each in zip(weights, outputs, strict=True)]
+            outputs = [output for output in tensors_in(reference(**arguments)).values() if output.requires_grad]
+            weights = [torch.rand(output.shape, generator=chance, dtype=torch.float64) + 0.5 for output in outputs]
+            weights = [weight.to(output.dtype) for weight, output in zip(weights, outputs, strict=True)]
             leaves = [*widened.values()]
             # Sum to one number: gradients of tensors, with weights as an argument, import SymPy, 48 MiB in each judge.
-            sums = (_real_sum(weight * each) for weight, each in zip(weights, outputs, strict=True))
+            sums = (_real_sum(weight * output) for weight, output in zip(weights, outputs, strict=True))
             total = sum(sums, start=torch.zeros((), dtype=torch.float64))
             grads = torch.autograd.grad([total], leaves, allow_unused=True) if outputs and leaves else ()
     except Exception:  # an author's reference may write in place, or have no derivative

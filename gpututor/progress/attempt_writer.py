@@ -229,7 +229,7 @@ class AttemptWriter:
 
     def wait_for_attempts(self, at_most_s: float) -> None:
         """Wait until each attempt is stored, or has been tried."""
-        if any(isinstance(each.item, FinishedRun) and not each.has_failed for each in list(self._pending)):
+        if any(isinstance(pending.item, FinishedRun) and not pending.has_failed for pending in list(self._pending)):
             self.wait(at_most_s)
 
     def take_notice(self) -> str | None:
@@ -304,7 +304,8 @@ class AttemptWriter:
                 self._report(pending, attempt)
             self._notice = store.notice or self._notice
             store.patience = database.briefly
-            for key in {each.item.report.exercise for each in all_pending if isinstance(each.item, FinishedRun)}:
+            finished = [pending.item for pending in all_pending if isinstance(pending.item, FinishedRun)]
+            for key in {run.report.exercise for run in finished}:
                 with contextlib.suppress(TutorError):  # the next run tries again
                     prune_recordings(store, self.recordings, key)
 

@@ -13,7 +13,7 @@ from tests.support import ROOT
 
 TREES = ("benchmarks", "docs", "exercises", "gpututor", "tests", "tools")
 EMPTY = {"face", "found", "lending", "meetings", "one", "sealed", "standing", "told"}
-"""Names that fit everything, and riddles."""
+"""Names that fit everything, and riddles. In the package itself `each` is another."""
 
 
 def python_files() -> list[Path]:
@@ -43,6 +43,7 @@ def test_no_name_is_empty() -> None:
         for path in python_files()
         for line, name in names(ast.parse(path.read_text(encoding="utf-8")))
         if name.strip("_") in (*EMPTY, *map(str.capitalize, EMPTY))
+        or (name == "each" and path.is_relative_to(ROOT / "gpututor"))
     ]
     assert wrong == []
 

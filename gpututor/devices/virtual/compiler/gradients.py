@@ -71,10 +71,10 @@ class _Call:
         views = Counter(id(_base(result)) for result in results if isinstance(result, torch.Tensor))
         inner = {id(value) for value in self._inner}
         untouched = {
-            id(each)
+            id(tensor)
             for position, value in enumerate(self._inner)
             if self.leaves[position] is None and position not in self._written and isinstance(value, torch.Tensor)
-            for each in (value, _base(value))
+            for tensor in (value, _base(value))
         }
         for result in results:
             base = _base(result) if isinstance(result, torch.Tensor) else None
@@ -84,7 +84,7 @@ class _Call:
             if views[id(base)] == 1 and id(base) not in inner:
                 base = result
             self._results.append((result, base))
-            if id(base) not in inner and not any(base is each for each in self.made):
+            if id(base) not in inner and not any(base is known for known in self.made):
                 self.made.append(base)
 
     def results(self, args: Sequence[Any], made: Sequence[Any]) -> Any:
@@ -144,6 +144,6 @@ class CompiledFunction(torch.autograd.Function):
         results, given = zip(*pairs, strict=True)
         inputs = [leaf for leaf in leaves if leaf is not None]
         numbers, keep = ctx.call.numbers, torch_private.keeps_graph()
-        owners = [each() for each in ctx.call.owners]
+        owners = [owner() for owner in ctx.call.owners]
         slopes = iter(ctx.call.graph.backward(results, inputs, given, keep, numbers, owners))
         return None, *[None if leaf is None else next(slopes) for leaf in leaves]

@@ -322,15 +322,15 @@ def written_inputs(count: int) -> tuple[tuple[int, ...], bool]:
     """
     context: Any = TracingContext.try_get()
     inputs = context.fw_metadata.input_info if context is not None and context.fw_metadata is not None else ()
-    with_gradients = [(position, each) for position, each in enumerate(inputs) if each.requires_grad]
+    with_gradients = [(position, tensor) for position, tensor in enumerate(inputs) if tensor.requires_grad]
     written = tuple(
         position
-        for position, each in with_gradients
-        if each.mutates_data
-        and not each.mutations_hidden_from_autograd
-        and not each.mutations_under_no_grad_or_inference_mode
+        for position, tensor in with_gradients
+        if tensor.mutates_data
+        and not tensor.mutations_hidden_from_autograd
+        and not tensor.mutations_under_no_grad_or_inference_mode
     )
-    return written, len(inputs) != count or any(each.mutates_metadata for _, each in with_gradients)
+    return written, len(inputs) != count or any(tensor.mutates_metadata for _, tensor in with_gradients)
 
 
 # Frames of the virtual GPU are not part of a learner's program.

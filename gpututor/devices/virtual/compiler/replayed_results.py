@@ -76,8 +76,8 @@ class ReplayedResults:
         is_new_call = _current_call() != self._call
         self._live = [reference for reference in self._live if reference() is not None]
         if is_new_call and (active_machine().marked_steps or not self.backward_is_due):
-            for each in self._prepared:
-                _overwrite(each)
+            for result in self._prepared:
+                _overwrite(result)
         elif self._live:
             if is_new_call and self._runs[graph] == _RUNS_BEFORE_WARNING:
                 warnings.warn(_NO_BACKWARD, stacklevel=2)
@@ -91,7 +91,7 @@ class ReplayedResults:
         """Put the results of a run into the pool. `owners` are the parameters whose gradients they are, if any."""
         self._call = _current_call()
         self._runs[graph] += 1
-        self._prepared = [each for each in self._prepared if each.block() is not None]
+        self._prepared = [result for result in self._prepared if result.block() is not None]
         given = {id(value._block) for value in args if type(value) is VirtualTensor}
         results = torch_private.tree_leaves(out)
         for position, tensor in enumerate(results):
@@ -128,7 +128,7 @@ def _current_call() -> tuple[int, int]:
 def _copy_bytes(source: torch.Tensor, source_start: int, target: torch.Tensor, target_start: int) -> None:
     """Copy the bytes that two places share from one storage to another."""
     start = max(source_start, target_start)
-    new, old = (torch.empty(0, dtype=torch.uint8).set_(each.untyped_storage()) for each in (source, target))
+    new, old = (torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()) for tensor in (source, target))
     new, old = new[start - source_start :], old[start - target_start :]
     old[: len(new)].copy_(new[: len(old)])
 

@@ -119,8 +119,8 @@ class Watch:
         self._modules = len(sys.modules)
         self._children = _children_ns()
         self._loader_forks = _loader_forks[0]
-        for each in _meters:
-            each.clear()
+        for known in _meters:
+            known.clear()
         meter().resume()
         meter().clear()
         self._began = process_time_ns()
@@ -129,7 +129,7 @@ class Watch:
         """Return this process's work outside operators, and its children's unless a DataLoader forked."""
         mine = meter()
         mine.resume()
-        used = process_time_ns() - self._began - sum(each.within for each in _meters)
+        used = process_time_ns() - self._began - sum(known.within for known in _meters)
         imports = _IMPORT_NS * max(0, len(sys.modules) - self._modules)
         own = max(0, min(mine.between, used) - imports)
         # The clock models a DataLoader's workers: its queues carry their times.

@@ -59,7 +59,7 @@ class AllocatorSettings:
             "release_lock_on_cudamalloc": self.others.get("release_lock_on_cudamalloc", False),
             "pinned_use_cuda_host_register": self.others.get("pinned_use_cuda_host_register", False),
             "graph_capture_record_stream_reuse": self.others.get("graph_capture_record_stream_reuse", False),
-            "roundup_power2_divisions": {str(1 << index): each for index, each in enumerate(divisions)},
+            "roundup_power2_divisions": {str(1 << index): division for index, division in enumerate(divisions)},
         }
 
 

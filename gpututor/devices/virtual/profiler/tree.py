@@ -149,18 +149,18 @@ class ProfileTree:
     def _visible(self, seen: list[Seen], thread: int, *, within: bool, as_is: bool = False) -> list[ProfileNode]:
         """Return the nodes for torch's events. `within` the machine's work for an operator, events need a marker."""
         nodes: list[ProfileNode] = []
-        for each in seen:
-            span = each.span
+        for event in seen:
+            span = event.span
             if span is None:
-                if each.marked or as_is or not within:
-                    nodes.append(self._operator(each, thread, as_is))
+                if event.marked or as_is or not within:
+                    nodes.append(self._operator(event, thread, as_is))
             elif span.what == "range":
                 node = ProfileNode(span.name, "range", thread, begin=span.begin, end=span.end)
-                nodes.append(_with(node, self._visible(each.children, thread, within=False)))
+                nodes.append(_with(node, self._visible(event.children, thread, within=False)))
             elif span.what == "event":
-                nodes += self._outside(each, thread)
+                nodes += self._outside(event, thread)
             else:
-                nodes.append(self._piece(each, span, thread))
+                nodes.append(self._piece(event, span, thread))
         return _join_graphs(nodes)
 
     def _operator(self, seen: Seen, thread: int, as_is: bool) -> ProfileNode:
@@ -248,7 +248,7 @@ def _nested(events: list[Any], spans: list[ProfileSpan]) -> dict[int, list[Seen]
     roots: dict[int, list[Seen]] = {}
     open_of: dict[int, list[Seen]] = {}
     # If an event and its child start and end together, the parent has the smaller correlation id.
-    for event in sorted(events, key=lambda each: (each.start_ns(), -each.end_ns(), each.correlation_id())):
+    for event in sorted(events, key=lambda event: (event.start_ns(), -event.end_ns(), event.correlation_id())):
         name = event.name()
         thread = event.start_thread_id()
         outer = open_of.setdefault(thread, [])
@@ -263,8 +263,8 @@ def _nested(events: list[Any], spans: list[ProfileSpan]) -> dict[int, list[Seen]
         (outer[-1].children if outer else roots.setdefault(thread, [])).append(seen)
         outer.append(seen)
         if span is not None:
-            for each in outer:
-                each.marked = True
+            for parent in outer:
+                parent.marked = True
     return roots
 
 

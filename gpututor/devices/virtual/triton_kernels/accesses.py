@@ -271,7 +271,7 @@ class Memory:
         index, rest = divmod(offset, region.element_bytes)
         words = f"{region.name}[{index}]" if not rest else f"byte {offset} of {region.name}"
         if region.is_dense and len(region.shape) > 1 and 0 <= index < region.span and _is_contiguous(region):
-            place = ", ".join(str(int(each)) for each in np.unravel_index(index, region.shape))
+            place = ", ".join(str(int(place_in_row)) for place_in_row in np.unravel_index(index, region.shape))
             words = f"{region.name}[{place}]"
         return words
 
@@ -395,7 +395,7 @@ class Memory:
     def most_atomics_at_one(self) -> int:
         """Atomic operations on the element that gets the most."""
         counts = [region.storage.atomics for region in self.regions]
-        return max((int(each.max()) for each in counts if each is not None), default=0)
+        return max((int(count.max()) for count in counts if count is not None), default=0)
 
 
 _ACTIONS: dict[AccessKind, str] = {"load": "a load", "store": "a store", "atomic": "an atomic operation"}
@@ -423,7 +423,7 @@ def _cells(region: Region, active: Addresses, element_bytes: int) -> NDArray[np.
     offset = np.uint64((region.host_address - region.address - storage.first) % (1 << 64))
     cells = ((active.reshape(-1) + offset) // np.uint64(storage.cell)).astype(np.int64)
     ratio = max(1, element_bytes // storage.cell)
-    return cells if ratio == 1 else np.concatenate([cells + each for each in range(ratio)])
+    return cells if ratio == 1 else np.concatenate([cells + number for number in range(ratio)])
 
 
 def _in_lane_order(lanes: Addresses, addresses: Addresses) -> Addresses:

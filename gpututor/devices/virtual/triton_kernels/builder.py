@@ -195,7 +195,7 @@ class KernelBuilder(InterpreterBuilder):  # type: ignore[misc]
         self.counts.tile_bytes = max(self.counts.tile_bytes, (m + n) * k * a.data.itemsize)
         self._note_size(m * n)
         if name == "bf16":
-            a, b = (TensorHandle(widen(each.data), tl.float32) for each in (a, b))
+            a, b = (TensorHandle(widen(handle.data), tl.float32) for handle in (a, b))
         return super().create_dot(a, b, d, input_precision, max_num_imprecise_acc)
 
     def cast_impl(self, src: Any, dst_type: Any) -> Any:
@@ -233,15 +233,15 @@ def reduce_with(own: Any) -> Any:
     def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **kwargs: Any) -> Any:
         several = isinstance(input, tuple)
         inputs = input if several else (input,)
-        for each in inputs:
-            builder._note(each.dtype, each.handle.data.size)
-        if not any(each.dtype.name == "bf16" for each in inputs):
+        for operand in inputs:
+            builder._note(operand.dtype, operand.handle.data.size)
+        if not any(operand.dtype.name == "bf16" for operand in inputs):
             return own(input, axis, combine_fn, keep_dims, **kwargs)
-        types = [each.dtype for each in inputs]
-        wide = tuple(semantic.cast(each, tl.float32) if each.dtype.name == "bf16" else each for each in inputs)
+        types = [operand.dtype for operand in inputs]
+        wide = tuple(semantic.cast(part, tl.float32) if part.dtype.name == "bf16" else part for part in inputs)
         out = own(wide if several else wide[0], axis, combine_fn, keep_dims, **kwargs)
         outs = out if several else (out,)
-        cast = tuple(semantic.cast(each, kind) for each, kind in zip(outs, types, strict=True))
+        cast = tuple(semantic.cast(operand, kind) for operand, kind in zip(outs, types, strict=True))
         return cast if several else cast[0]
 
     return reduce
