@@ -265,7 +265,7 @@ def mistakes_error(path: Path, text: str, mistakes: Sequence[Mistake]) -> UsageE
 def _keys(document: dict[str, Any], exercises: Sequence[str]) -> tuple[Key, ...]:
     """Return the keys of the file. Names of checks are checked later, because only reports have them."""
     tables = document.get("exercises")
-    each = tuple(
+    of_exercises = tuple(
         Key(name, "table", default={}, keys=_exercise_keys(tables.get(name) if isinstance(tables, dict) else None))
         for name in exercises
     )
@@ -288,7 +288,7 @@ def _keys(document: dict[str, Any], exercises: Sequence[str]) -> tuple[Key, ...]
         Key("scale", "number", default=None, least=0.01, most=MOST_POINTS),
         Key("slip_days", "whole", default=0, most=MOST_SLIP_DAYS),
         Key("late", "table", default={}, keys=_LATE_KEYS),
-        Key("exercises", "table", default={}, keys=each),
+        Key("exercises", "table", default={}, keys=of_exercises),
         Key("extension", "tables", default=(), most=10_000, keys=_EXTENSION_KEYS),
     )
 

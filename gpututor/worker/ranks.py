@@ -209,13 +209,13 @@ def serve_ranks(connection: Connection, scratch: Path, load: dict[str, Any], ser
     """Serve one `load` and its calls up to `leave`, each answered by all ranks together."""
     count, within_s = load.pop("processes"), load["within_s"]
     sizes = connection.sizes = Sizes(**load["sizes"])
-    each = replace(sizes, result_bytes=sizes.result_bytes // count, events=sizes.events // count)
+    of_a_rank = replace(sizes, result_bytes=sizes.result_bytes // count, events=sizes.events // count)
     path = scratch / load["file_name"]
     path.write_text(load["source"], encoding="utf-8")
     ranks = Ranks(count, scratch, path, within_s, serve)
     connection.changes = lambda: {"changed": [*ranks.changed], "outside": [*ranks.outside]}
     try:
-        request = {**load, "sizes": asdict(each), "files": []}
+        request = {**load, "sizes": asdict(of_a_rank), "files": []}
         connection.answer(*_ask_all(ranks, [{**request, "rank": number} for number in range(count)], (), "loaded"))
         calls = 0
         while (frame := connection.next()).header["op"] == "call":

@@ -92,12 +92,12 @@ def short_forms(cost: Cost, *, stale: bool) -> tuple[str, ...]:
 
 def _most_expensive(cost: Cost) -> str:
     """Return the kind of work with most of the line's time, and its number: `‖8`, `▸12k`; empty if there is none."""
-    each = (
+    kinds = (
         (cost.copy_ns, COPIES, cost.copies),
         (cost.wait_ns, WAITS, cost.waits),
         (cost.kernel_ns, KERNELS, cost.kernels),
     )
-    done = [kind for kind in each if kind[2]]
+    done = [kind for kind in kinds if kind[2]]
     if not done:
         return ""
     _, glyph, number = max(done, key=lambda kind: kind[0])

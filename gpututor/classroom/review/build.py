@@ -177,11 +177,11 @@ class TextComparison:
         return self._item(ReviewReason.IDENTICAL, text.files, why, f"less {self._path(text)}")
 
     def _alike(self, cluster: Cluster) -> Item:
-        each = "" if len(cluster.texts) == 2 else " Each text is similar to another one, but not always to all."
+        caution = "" if len(cluster.texts) == 2 else " Each text is similar to another one, but not always to all."
         evidence = " and ".join({"code": "code", "words": "names and comments"}[by] for by in cluster.by)
         why = (
             f"{count(len(cluster.texts), 'text')} have {_range(cluster)} of their {evidence} in common, apart from the "
-            f"course's own.{each} The solution may be obvious, or they may have worked together."
+            f"course's own.{caution} The solution may be obvious, or they may have worked together."
             f"{_words_in_common(cluster.shared_words)}"
         )
         return self._of_cluster(cluster, why)

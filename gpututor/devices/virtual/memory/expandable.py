@@ -31,11 +31,11 @@ def run_for(pool: Pool, size_bytes: int) -> list[Block]:
         before = block.before
         first = before if before is not None and before.is_free else block
         run, length = list[Block](), 0
-        each: Block | None = first
-        while each is not None and length < size_bytes and (each.is_free or not each.is_mapped):
-            run.append(each)
-            length += each.size
-            each = each.after
+        next_block: Block | None = first
+        while next_block is not None and length < size_bytes and (next_block.is_free or not next_block.is_mapped):
+            run.append(next_block)
+            length += next_block.size
+            next_block = next_block.after
         if length >= size_bytes:
             return run
     return []
