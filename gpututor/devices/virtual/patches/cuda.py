@@ -103,6 +103,12 @@ CUDA: tuple[Patch, ...] = (
         graph=graphs.CaptureBlock,
     ),
     *patch_all("torch.cuda.graphs", "torch's own functions call it", _graph_pool_handle=graphs.new_pool),
+    *patch_all(
+        "torch._C",
+        "a CUDA build without a GPU would wait for this mutex forever",
+        _cuda_lock_mutex=lambda: None,
+        _cuda_unlock_mutex=lambda: None,
+    ),
     *patch_all("torch._C", "torch.cuda.graph calls it", _host_emptyCache=memory.empty_host_cache),
     *patch_all(
         "torch.cuda.profiler",
