@@ -29,6 +29,12 @@ def python_module(name: str, *options: str) -> list[str]:
     return [sys.executable, *(["-E", "-P"] if in_user_site else ["-I"]), *options, "-m", name]
 
 
+def has_graphical_browser() -> bool:
+    """Return False if `webbrowser` could only start a browser for terminals, which would draw over this one."""
+    variables = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in variables)
+
+
 def descendants(pid: int) -> list[int]:
     """Return the ids of all living descendants of `pid`, nearest first."""
     return list(_below(pid))

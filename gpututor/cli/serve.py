@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from gpututor.cli.options import whole_number
 from gpututor.errors import UsageError
+from gpututor.processes import has_graphical_browser
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -55,7 +56,7 @@ def main(arguments: argparse.Namespace) -> int:
 
     async def ready(app: web.Application) -> None:
         print(f"gpututor is at {address}\nKeep this address to yourself. Ctrl-C ends it.", flush=True)
-        if not arguments.no_browser:
+        if not arguments.no_browser and has_graphical_browser():
             webbrowser.open(address)
 
     app = application(_command(arguments), port, key)

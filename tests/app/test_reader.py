@@ -226,6 +226,7 @@ async def test_a_heading_that_is_not_there_is_said(linked: AppEnv) -> None:
 
 
 async def test_a_web_page_opens_outside(linked: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISPLAY", ":0")
     opened: list[str] = []
     async with linked.start() as pilot:
         monkeypatch.setattr(pilot.app, "open_url", lambda url, **_: opened.append(url))
@@ -234,6 +235,11 @@ async def test_a_web_page_opens_outside(linked: AppEnv, monkeypatch: pytest.Monk
         await pilot.press("enter")
         await until_shown(pilot, "Opened in the browser: https://example.org/page")
         assert opened == ["https://example.org/page"]
+        for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME"):
+            monkeypatch.delenv(name, raising=False)
+        await pilot.press("enter")
+        await until_shown(pilot, "There is no browser here. Copied: https://example.org/page")
+        assert len(opened) == 1
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
@@ -404,6 +410,7 @@ async def test_a_word_of_a_lesson_opens_the_glossary_at_its_meaning(env: AppEnv)
 async def test_pages_for_further_reading_and_names_of_pytorch_are_links(
     env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("DISPLAY", ":0")
     opened: list[str] = []
     (env.course.folder / "reading.md").write_text("# Reading\n\n- [CUDA semantics](https://example.org/cuda)\n")
     text = '# Lesson 1\n\n`torch.zeros` is a link.\n\nIn PyTorch\'s documentation: "CUDA\nsemantics", `torch.ones`.\n'

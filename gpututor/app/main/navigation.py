@@ -23,6 +23,7 @@ from gpututor.app.widgets.results import CheckRow
 from gpututor.app.wording import initial_cursor
 from gpututor.course.model import Exercise, Lesson
 from gpututor.errors import CourseError
+from gpututor.processes import has_graphical_browser
 from gpututor.progress.attempt_writer import EventKind, ProgressEvent
 from gpututor.progress.overview import State
 
@@ -239,8 +240,7 @@ class Navigator:
 
     def follow(self, target: str) -> None:
         if is_web(target):
-            self._host.panes.app.open_url(target)
-            self._host.status.show_message(f"Opened in the browser: {target}")
+            self._open_page(target)
             return
         path, _, anchor = target.partition("#")
         if PurePath(path).name == "glossary.md":
@@ -255,6 +255,15 @@ class Navigator:
             self._host.status.show_reply(f"This link leads nowhere: {target}")
             return
         self.go_to(where)
+
+    def _open_page(self, address: str) -> None:
+        app = self._host.panes.app
+        if app.is_web or has_graphical_browser():
+            app.open_url(address)
+            self._host.status.show_message(f"Opened in the browser: {address}")
+        else:
+            app.copy_to_clipboard(address)
+            self._host.status.show_message(f"There is no browser here. Copied: {address}")
 
     def go_to(self, where: Destination, line: int | None = None) -> None:
         """Open a lesson or a task, at a heading or a line of its text; Backspace comes back."""

@@ -105,6 +105,8 @@ class Panes(Horizontal):
         if pane in (Pane.TASK, Pane.HINTS, Pane.RESULTS):
             classes["below-results"] = pane is Pane.RESULTS
         self.update_classes(classes)
+        # If a widget's region is asked for meanwhile, Textual takes the new layout for painted.
+        self.call_after_refresh(self.screen.refresh, layout=True)
         if focus:
             focused = self.screen.focused
             if focused is not None and self.pane_of(focused) is not pane:
