@@ -53,13 +53,14 @@ def entries(language: str) -> dict[str, str]:
 
 
 def fragments(path: Path) -> Iterator[str]:
-    """Yield the literal parts of sentences in a module, but not those of docstrings, errors of courses and keys."""
+    """Yield the literal parts of sentences in a module, but not of docstrings, keys, and what is for authors only."""
     tree = ast.parse(path.read_text())
     skipped: set[ast.AST] = set()
     for node in ast.walk(tree):
         is_error = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Error")
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if is_error or is_text or isinstance(node, ast.Raise | ast.AnnAssign | ast.arg):
+        is_warning = isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn"
+        if is_error or is_warning or is_text or isinstance(node, ast.Raise | ast.AnnAssign | ast.arg):
             skipped |= set(ast.walk(node)) - ({node} if isinstance(node, ast.AnnAssign) else set())
         if isinstance(node, ast.AnnAssign) and node.value is not None:
             skipped -= set(ast.walk(node.value))
