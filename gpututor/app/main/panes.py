@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
 from textual.widget import Widget
 
 from gpututor.app.commands import Pane
@@ -52,6 +53,7 @@ class Panes(Horizontal):
         self.current = Pane.TASK
         self.reading = Pane.TASK
         """The pane whose text the reader shows."""
+        self._paints_all = False
         self._focused = asyncio.Event()
         """Set once the pane that was shown last has the focus."""
 
@@ -63,6 +65,18 @@ class Panes(Horizontal):
         with Vertical(id="work"):
             yield self._editor_place
             yield self.results
+
+    def on_mount(self) -> None:
+        self.screen.screen_layout_refresh_signal.subscribe(self, self._paint_all)
+
+    def _paint_all(self, _: Screen[object]) -> None:
+        """Paint the screen after the layout of a change of panes.
+
+        If a region was asked for before the layout, Textual takes the new regions for painted.
+        """
+        if self._paints_all:
+            self._paints_all = False
+            self.screen.refresh()
 
     def update_node_styles(self, animate: bool = True) -> None:
         work = self.results.parent
@@ -105,8 +119,7 @@ class Panes(Horizontal):
         if pane in (Pane.TASK, Pane.HINTS, Pane.RESULTS):
             classes["below-results"] = pane is Pane.RESULTS
         self.update_classes(classes)
-        # If a widget's region is asked for meanwhile, Textual takes the new layout for painted.
-        self.call_after_refresh(self.screen.refresh, layout=True)
+        self._paints_all = True
         if focus:
             focused = self.screen.focused
             if focused is not None and self.pane_of(focused) is not pane:
