@@ -25,7 +25,7 @@ _NAMED = re.compile(r"(?:\bIn \w+'s documentation:|\[glossary\]\(\S*?glossary\.m
 _TORCH_NAME = r"torch(?:\.\w+)+"
 _CODE_OF_TORCH = re.compile(rf"`(?P<name>{_TORCH_NAME}|nn(?:\.\w+)+)(?:\([^`]*\))?`")
 _WITHOUT_PAGE = re.compile(
-    r"torch\.(?:version\..*|backends\..*precision|channels_last|(?:u?int|b?float|bfloat|complex)\d+(?:\.\w+)?)"
+    r"torch\.(?:version\..*|backends\..*precision|channels_last|(?:u?int|b?float|complex)\d+(?:\.\w+)?)"
 )
 """Names of values, which have no documentation of their own."""
 NAME = "name:"

@@ -59,14 +59,14 @@ def speed(
     """Check that the submission takes at most `at_most` times as long as `baseline`; 1 / S requires S times as fast.
 
     `baseline` is a file of the exercise's folder that defines the same function. `compared_with` is what the check's
-    sentence calls it, such as `the plain loop`. Its old name, `beside`, works in this version. `real_at_most` is the
-    ratio on real devices; without it nothing is timed there. `least_bytes(drawn)` and `least_flops(drawn)` return what
+    sentence calls it, such as `the plain loop`. Its old name `beside` still works, with a warning. `real_at_most` is
+    the ratio on real devices; without it nothing is timed there. `least_bytes(drawn)` and `least_flops(drawn)` return what
     every solution must do in one call. Without them, a solution must move the bytes of the result. A submission that is
     faster than the device's peak rates allow needs review.
     """
     if beside:
         warnings.warn("speed(): `beside` is called `compared_with` now", DeprecationWarning, stacklevel=2)
-    called = compared_with or beside
+        compared_with = compared_with or beside
     limit = SpeedLimit(baseline, at_most, real_at_most, least_bytes, least_flops)
     for ratio in (at_most, real_at_most):
         if ratio is not None and not 0 < ratio < 1e6:
@@ -80,7 +80,7 @@ def speed(
         return timed and Check(name, sentence, find, on=on).applies(machine)
 
     def sentence(machine: Machine) -> str:
-        return describe_limit(allowed(machine), called)
+        return describe_limit(allowed(machine), compared_with)
 
     def find(run: Run) -> Finding | None:
         limit_here = allowed(run.machine)

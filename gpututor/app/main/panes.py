@@ -119,7 +119,7 @@ class Panes(Horizontal):
         if pane in (Pane.TASK, Pane.HINTS, Pane.RESULTS):
             classes["below-results"] = pane is Pane.RESULTS
         self.update_classes(classes)
-        self._paints_all = True
+        self._paints_all = self.has_editor  # not twice at the start
         if focus:
             focused = self.screen.focused
             if focused is not None and self.pane_of(focused) is not pane:
