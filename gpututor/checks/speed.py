@@ -60,9 +60,9 @@ def speed(
 
     `baseline` is a file of the exercise's folder that defines the same function. `compared_with` is what the check's
     sentence calls it, such as `the plain loop`. Its old name `beside` still works, with a warning. `real_at_most` is
-    the ratio on real devices; without it nothing is timed there. `least_bytes(drawn)` and `least_flops(drawn)` return what
-    every solution must do in one call. Without them, a solution must move the bytes of the result. A submission that is
-    faster than the device's peak rates allow needs review.
+    the ratio on real devices; without it nothing is timed there. `least_bytes(drawn)` and `least_flops(drawn)` return
+    what every solution must do in one call. Without them, a solution must move the bytes of the result. A submission
+    that is faster than the device's peak rates allow needs review.
     """
     if beside:
         warnings.warn("speed(): `beside` is called `compared_with` now", DeprecationWarning, stacklevel=2)
