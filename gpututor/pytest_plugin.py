@@ -9,7 +9,6 @@ from argparse import Namespace
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,11 +20,8 @@ from gpututor.errors import TutorError
 from gpututor.hardware.gpus import GpuSpec, gpu_spec
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from gpututor.devices.virtual import VirtualMachine
 
-_VIRTUAL = Path(versions.__file__).parent
 _KEYS = ("count", "model", "memory")
 _MARKER = (
     "virtual_gpu(count=1, model='T4', memory=None): this test runs on a machine with that many virtual GPUs of that "
@@ -116,30 +112,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Cut tracebacks at the user's last line, as on a real GPU, unless `--full-trace` is given."""
     if call.excinfo is None or item.config.getoption("fulltrace", False):
         return
+    from gpututor.devices.programs import program_frames  # looks for torch
+
     error: BaseException | None = call.excinfo.value
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        error.__traceback__ = _without_internals(error.__traceback__)
+        error.__traceback__ = program_frames(error.__traceback__) or error.__traceback__
         error = error.__cause__ or error.__context__
     call.excinfo = pytest.ExceptionInfo.from_exception(call.excinfo.value)
-
-
-def _without_internals(traceback: TracebackType | None) -> TracebackType | None:
-    """Remove the lines of the virtual GPU, and torch's lines between and below them: on a real GPU, these are C++."""
-    lines, line_or_end = [], traceback
-    is_internal = False
-    while line_or_end is not None:
-        path = Path(line_or_end.tb_frame.f_code.co_filename)
-        is_internal = path.is_relative_to(_VIRTUAL) or (is_internal and "torch" in path.parts)
-        if not is_internal and path.parts[-2:] != ("torch", "overrides.py"):
-            lines.append(line_or_end)
-        line_or_end = line_or_end.tb_next
-    if not lines:
-        return traceback
-    for line, following in zip(lines, [*lines[1:], None], strict=True):
-        line.tb_next = following
-    return lines[0]
 
 
 @pytest.fixture

@@ -328,7 +328,8 @@ def test_a_modules_machine_works_without_a_sessions_machine(pytester: pytest.Pyt
             assert torch.cuda.device_count() == 3
         """
     )
-    pytester.makepyfile(test_z="import torch\ndef test_after():\n    assert not torch.cuda.is_available()\n")
+    after = "import torch\ndef test_after():\n    assert torch.cuda.is_available.__module__ == 'torch.cuda'\n"
+    pytester.makepyfile(test_z=after)
     run(pytester).assert_outcomes(passed=4)
 
 

@@ -30,9 +30,15 @@ def add_device_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool 
 
 
 def settle_device(arguments: argparse.Namespace, *, by_settings: bool = False) -> str:
-    """Fill in device and model, with the settings if `by_settings`; describe what they gave. Raises `UsageError`."""
+    """Fill in device and model, with the settings if `by_settings`; describe what they gave. Raises `UsageError`.
+
+    Options of the virtual GPU select it, even if there is a real one.
+    """
+    is_virtual = bool(_virtual_options(arguments))
     from_settings = _take_settings(arguments) if by_settings else []
     arguments.device = arguments.device or "auto"
+    if is_virtual and arguments.device == "auto":
+        arguments.device = "virtual"
     if _is_real(arguments.device) and (options := _virtual_options(arguments)):
         title = f"{options[0]} is for the virtual GPU, not for --device {arguments.device}."
         raise UsageError(title, f"Leave out {options[0]}, or say --device virtual.")

@@ -64,7 +64,7 @@ def main(arguments: argparse.Namespace) -> int:
         "name": words[0],
         "arguments": words[1:],
         "is_module": arguments.module is not None,
-        "device": _device(arguments),
+        "device": arguments.device,
         "gpus": "1" if arguments.gpus is None else str(arguments.gpus),
         "memory": arguments.memory,
         "options": ({"virtual_time": False} if arguments.real_time else {})
@@ -126,13 +126,6 @@ def _check_writable(option: str, path: Path) -> None:
             path.unlink()
     except OSError as error:
         raise UsageError(f"{option}: {path} cannot be written: {error.strerror}.", "Nothing was run.") from None
-
-
-def _device(arguments: argparse.Namespace) -> str:
-    """Return the device; options of the virtual GPU select it even if there is a real one."""
-    is_described = any(getattr(arguments, option) is not None for option in ("gpu", "gpus", "memory"))
-    is_virtual = is_described or arguments.no_values or arguments.real_time
-    return "virtual" if is_virtual and arguments.device == "auto" else str(arguments.device)
 
 
 def _program(task: dict[str, Any]) -> str:

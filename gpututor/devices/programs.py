@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import TypeVar
 
@@ -27,6 +28,8 @@ _MODULES = {"torchrun": "torch.distributed.run", "accelerate": "accelerate.comma
 """Modules behind the commands that start CUDA programs."""
 _OURS = str(PACKAGE) + os.sep
 _EXERCISES = os.path.join(_OURS, "exercises", "")
+_MODE_WRAPPERS = {("torch", "overrides.py"), ("torch", "_compile.py"), ("_dynamo", "eval_frame.py")}
+"""Ends of torch's files that call a mode, or call through one."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ def run_on(
 def show(error: BaseException) -> None:
     """Show an uncaught error with the program's own `sys.excepthook`, without gpututor's frames."""
     for cause in _with_causes(error):
-        cause.__traceback__ = _program_frames(cause.__traceback__)
+        cause.__traceback__ = program_frames(cause.__traceback__)
     sys.excepthook(type(error), error, error.__traceback__)
 
 
@@ -173,11 +176,20 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
         yield cause
 
 
-def _program_frames(traceback: TracebackType | None) -> TracebackType | None:
+def program_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """Remove gpututor's frames, and torch's frames between and below them: without gpututor, these are C++.
+
+    Returns None if no frame is left.
+    """
     frames: list[TracebackType] = []
+    is_internal = False
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
-        if not file.startswith((_OURS, "<frozen runpy>")) or file.startswith(_EXERCISES):
+        parts = Path(file).parts
+        is_internal = (file.startswith((_OURS, "<frozen runpy>")) and not file.startswith(_EXERCISES)) or (
+            is_internal and "torch" in parts
+        )
+        if not is_internal and parts[-2:] not in _MODE_WRAPPERS:
             frames.append(traceback)
         traceback = traceback.tb_next
     for index, frame in enumerate(frames):

@@ -35,7 +35,7 @@ def test_modules_output_exit_code_and_traceback_are_the_scripts(course: Path, sc
     done = _run(course, "1.1", "--file", script, "--device", "virtual")
     assert done.stdout == f"imported {script.parent}\n", done.stderr
     script.write_text("import sys, torch\nprint(torch.ones(2, device='cuda').device)\nsys.exit(7)\n")
-    done = _run(course, "1.1", "--file", script)
+    done = _run(course, "1.1", "--file", script, "--model", "T4")
     assert (done.returncode, done.stdout) == (7, "cuda:0\n")
     assert "virtual T4 (modelled)" in done.stderr
     script.write_text("import torch\ntorch.ones(2, device='cuda') + torch.ones(2)\n")

@@ -177,7 +177,7 @@ def test_a_signal_ends_any_program_with_its_exit_code(tmp_path: Path, source: st
 
 @pytest.mark.parametrize("method", mostly_long(["spawn", "fork"], ["spawn"]))
 def test_workers_of_a_loader_import_the_scripts_classes(tmp_path: Path, method: str) -> None:
-    done = trace_script(tmp_path, WORKERS, arguments=[method])
+    done = trace_script(tmp_path, WORKERS, "--gpus=1", arguments=[method])
     assert (done.returncode, done.stdout) == (0, "112.0\n"), done.stderr
     assert "processes used a device" not in done.stderr
     assert re.search(r"^  script.py:25 +2 ", done.stderr, re.MULTILINE)

@@ -83,6 +83,10 @@ def test_real_tensors_pass_the_virtual_gpu_untouched() -> None:
     with virtual_gpu(GPUS):
         virtual = torch.ones(3, device="cuda")
         assert virtual.data_ptr() != address
+        learned = real.clone().requires_grad_()
+        learned.max(dim=0).values.backward()  # makes zeros from C++
+        assert learned.grad is not None
+    assert sorted(learned.grad.tolist()) == [0.0, 0.0, 1.0]
     assert (real.data_ptr(), (real + 1).tolist()) == (address, [2.0, 2.0, 2.0])
     assert torch.ones(1, device="cuda").data_ptr()
 

@@ -27,9 +27,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GradingClient]:
 
 @pytest.fixture
 def grade(client: GradingClient, exercise_folder: Path) -> Grade:
-    """Grade a text as the tiny exercise's solution."""
+    """Grade a text as the tiny exercise's solution, on the virtual GPU if no device is chosen."""
 
     def graded(submission: str, **options: object) -> Report:
-        return grade_in(client, exercise_folder, submission, **options)
+        return grade_in(client, exercise_folder, submission, **{"device": "virtual", **options})
 
     return graded

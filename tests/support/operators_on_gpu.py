@@ -65,14 +65,22 @@ def described(value: Any) -> str:
     return type(value).__name__
 
 
+def _settled_memory() -> int:
+    """Wait until autograd's threads hold none of the last backward pass's tensors; return the allocated bytes."""
+    allocated = torch.cuda.memory_allocated()
+    while True:
+        time.sleep(0.02)
+        before, allocated = allocated, torch.cuda.memory_allocated()
+        if allocated == before:
+            return allocated
+
+
 def _watched(call: Callable[[], Any], recorder: Recorder | None) -> tuple[Any, Facts]:
     """Return a call's result and its facts; `recorder` is the virtual GPU's."""
     gc.collect(0)
     torch.cuda.synchronize()
-    if recorder is None:
-        time.sleep(0.001)  # a thread of autograd may still hold the last backward pass's tensors
+    before = torch.cuda.memory_allocated() if recorder is not None else _settled_memory()
     torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
     seen = Recorder([__file__]) if recorder is None else recorder
     first = len(seen.trace)
     result, error = None, ""

@@ -46,6 +46,7 @@ def test_broken_drivers_have_no_devices_but_a_reason(monkeypatch: pytest.MonkeyP
     def breaks(_: int) -> None:
         raise RuntimeError("CUDA unknown error\nmore")
 
+    monkeypatch.setattr(torch.version, "cuda", None)
     assert reason_without_gpus() == {}
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "get_device_properties", breaks)

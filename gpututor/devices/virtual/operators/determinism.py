@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -68,3 +69,17 @@ def check(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     if not torch.is_deterministic_algorithms_warn_only_enabled():
         raise RuntimeError(_ERROR.format(caller=caller))
     warn_at_caller(_WARNING.format(caller=caller))
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Infer shapes in the block: meta kernels and decompositions raise the error, or warn, a second time."""
+    if not torch.are_deterministic_algorithms_enabled():
+        yield
+        return
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(False)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(True, warn_only=warns)

@@ -92,6 +92,8 @@ class DeviceMode(TorchDispatchMode):
             if torch_private.function_mode_is_on():
                 # In a backward pass; otherwise the function mode would intercept each access to a size or stride below.
                 with torch_private.no_function_modes():
+                    if kwargs and _is_of_real_backward(kwargs):
+                        return func(*args, **kwargs)
                     return self._operator(func, types, args, kwargs or {})
             if types == _VIRTUAL_ALONE and func is not _ZERO_TENSOR:
                 return run(func, args, kwargs or {})  # most calls, without another frame
@@ -181,12 +183,13 @@ def _make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 def is_virtual_device(device: torch.device) -> bool:
     """Return True for a virtual GPU: C++ calls it meta:0, and cuda only for a default device."""
-    if device.type == "meta":
-        return device.index is not None
-    # On a real GPU, kernels of real tensors, such as those of a backward pass, take scratch memory on cuda.
-    return device.type == "cuda" and not (
-        is_on() and active_machine().may_have_real_tensors and torch_private.default_device() is None
-    )
+    return device.type == "cuda" or (device.type == "meta" and device.index is not None)
+
+
+def _is_of_real_backward(kwargs: dict[str, Any]) -> bool:
+    """Return True if a call of a backward pass makes a tensor on a real GPU; C++ calls a virtual one meta:0."""
+    device = kwargs.get("device")
+    return device is not None and device.type == "cuda" and is_on() and active_machine().may_have_real_tensors
 
 
 def _device_of(out: Any, args: tuple[Any, ...]) -> str:

@@ -21,6 +21,7 @@ from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine
 from gpututor.devices.virtual.memory.allocator import CachingAllocator
 from gpututor.devices.virtual.operator_registry import Operator, Rule
+from gpututor.devices.virtual.operators import determinism
 from gpututor.devices.virtual.operators.known_values import values_of
 from gpututor.devices.virtual.operators.operands import UnwrappedArguments, bytes_of
 
@@ -46,10 +47,11 @@ def infer_outputs(op: Operator, hosts: Any, kwargs: dict[str, Any]) -> Any:
     rule = CPU_SHAPE_RULES.get(op.func)
     if rule is not None:
         return rule(op, args, named)
-    try:
-        return op.call(*args, **named)
-    except _REFUSALS as error:
-        return _after_refusal(error, op, args, named)
+    with determinism.unchecked():
+        try:
+            return op.call(*args, **named)
+        except _REFUSALS as error:
+            return _after_refusal(error, op, args, named)
 
 
 def _after_refusal(error: Exception, op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
@@ -338,7 +340,8 @@ def _infer_sizes(func: Any, hosts: Any, options: dict[str, Any]) -> list[int]:
     if "device" in on_meta:
         on_meta["device"] = NOWHERE
     try:
-        made = func(*[_without_memory(value, NOWHERE) for value in hosts], **on_meta)
+        with determinism.unchecked():
+            made = func(*[_without_memory(value, NOWHERE) for value in hosts], **on_meta)
     except (NotImplementedError, RuntimeError, IndexError, TypeError, ValueError):
         # The operator itself will raise its own error for these arguments.
         return []
