@@ -84,4 +84,5 @@ def _is_real(device: str) -> bool:
 def _virtual_options(arguments: argparse.Namespace) -> list[str]:
     options = [(getattr(arguments, "gpu_option", "--model"), "gpu"), ("--gpus", "gpus"), ("--memory", "memory")]
     options += [("--no-values", "no_values"), ("--real-time", "real_time")]
-    return [option for option, name in options if getattr(arguments, name, None) not in (None, False)]
+    given = {name: getattr(arguments, name, None) for _, name in options}
+    return [option for option, name in options if given[name] is not None and given[name] is not False]

@@ -16,6 +16,7 @@ _LIBRARY = "libnvidia-ml.so.1"
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 _SUCCESS = 0
 _INSUFFICIENT_SIZE = 7
+_MOST_SESSIONS = 1000
 _UNKNOWN = (1 << 64) - 1
 """`usedGpuMemory` if the driver does not know it, as on Windows."""
 
@@ -104,6 +105,18 @@ def _nvml() -> Iterator[Any]:
     finally:
         if library is not None:
             library.nvmlShutdown()
+
+
+def end_driver_sessions() -> None:
+    """End every session of this process with NVML: torch begins one whenever it counts GPUs, and ends none.
+
+    A forked child that closes inherited descriptors cannot use its parent's session.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        library = ctypes.CDLL(_LIBRARY)
+        for _ in range(_MOST_SESSIONS):
+            if library.nvmlShutdown() != _SUCCESS:
+                return
 
 
 def _devices(library: Any) -> Iterator[ctypes.c_void_p]:

@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from gpututor.hardware.nvidia_driver import end_driver_sessions
 from gpututor.processes import (
     adopt_orphans,
     close_all_but,
@@ -218,6 +219,7 @@ def main() -> int:
     for name in MORE_MODULES:
         with contextlib.suppress(ImportError):  # another version of torch may not have them
             importlib.import_module(name)
+    end_driver_sessions()
     server = Forker(control, own_namespace=isolation == "bubblewrap")
     # Children's garbage collectors skip these objects: looking at them would copy the pages.
     gc.collect()

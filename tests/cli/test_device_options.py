@@ -40,12 +40,13 @@ def settled(words: str, *, by_settings: bool = True) -> tuple[str, str | None, s
         ('device = "auto"\ngpu = "exercise"\n', "", ("auto", None, "")),
         ('device = "virtual"\n', "", ("virtual", None, "--device virtual")),
         ('gpu = "H100"\n', "", ("auto", "H100", "--model H100")),
-        ('gpu = "H100"\n', "--model L4", ("auto", "L4", "")),
+        ('gpu = "H100"\n', "--model L4", ("virtual", "L4", "")),
+        ("", "--gpus 0", ("virtual", None, "")),
         ('gpu = "H100"\n', "--device cpu", ("cpu", None, "")),
         ('device = "virtual"\ngpu = "H100"\n', "--device auto", ("auto", "H100", "--model H100")),
         ('device = "virtual"\ngpu = "H100"\n', "--gpus 2", ("virtual", "H100", "--device virtual --model H100")),
         ('device = "cuda:1"\ngpu = "H100"\n', "", ("cuda:1", None, "--device cuda:1")),
-        ('device = "cuda"\n', "--model L4", ("auto", "L4", "")),
+        ('device = "cuda"\n', "--model L4", ("virtual", "L4", "")),
     ],
 )
 def test_options_override_the_settings(
@@ -62,7 +63,7 @@ def test_others_files_and_invalid_settings_change_no_options(
     assert settled("", by_settings=False) == ("auto", None, "")
     settings.write_text('device = "virtual"\n')
     with pytest.raises(UsageError, match="--gpus"):
-        settled("--device cpu --gpus 2")
+        settled("--device cpu --gpus 0")
     settings.write_text('device = "gpu"\n')
     assert settled("") == ("auto", None, "")
     assert "line 1: device" in capsys.readouterr().err

@@ -9,7 +9,13 @@ import pytest
 import torch
 
 from gpututor.hardware import nvidia_driver
-from gpututor.hardware.nvidia_driver import NvidiaDriver, NvidiaGpu, has_nvidia_gpu, installed_driver
+from gpututor.hardware.nvidia_driver import (
+    NvidiaDriver,
+    NvidiaGpu,
+    end_driver_sessions,
+    has_nvidia_gpu,
+    installed_driver,
+)
 from tests.support.nvidia_drivers import SimulatedDriver, install_driver, install_gpu_on_bus
 
 
@@ -35,6 +41,18 @@ def test_a_gpu_on_the_bus_is_seen_without_a_driver(
 ) -> None:
     install_gpu_on_bus(monkeypatch, tmp_path, vendor, kind)
     assert has_nvidia_gpu() is expected
+
+
+def test_sessions_that_torch_began_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = SimulatedDriver()
+    install_driver(monkeypatch, driver)
+    end_driver_sessions()
+    driver.nvmlInit_v2()
+    driver.nvmlInit_v2()
+    end_driver_sessions()
+    assert (driver.sessions, nvidia_driver.driver_version(), driver.sessions) == (0, driver.version, 0)
+    install_driver(monkeypatch, None)
+    end_driver_sessions()
 
 
 def test_the_structure_is_as_large_as_nvmls() -> None:

@@ -23,7 +23,17 @@ class SimulatedDriver:
     processes: list[list[tuple[int, int]]] = field(default_factory=list)
     """Id and bytes of each process on each GPU."""
 
-    nvmlInit_v2 = nvmlShutdown = staticmethod(lambda: 0)
+    sessions: int = 0
+
+    def nvmlInit_v2(self) -> int:
+        self.sessions += 1
+        return 0
+
+    def nvmlShutdown(self) -> int:
+        if self.sessions == 0:
+            return 1  # NVML_ERROR_UNINITIALIZED
+        self.sessions -= 1
+        return 0
 
     def nvmlSystemGetDriverVersion(self, text: Any, size: Any) -> int:
         text.value = self.version.encode()

@@ -84,7 +84,6 @@ def without_cuda_autocast() -> Any:
     return torch._C._ExcludeDispatchKeyGuard(CUDA_AUTOCAST)
 
 
-_below_autograd: Any = torch._C._AutoDispatchBelowAutograd
 _set_conj: Any = torch._C._set_conj
 _set_neg: Any = torch._C._set_neg
 _excluded_keys: Any = torch._C._dispatch_tls_local_exclude_set
@@ -275,7 +274,7 @@ def keys(key: str) -> Any:
 
 def below_autograd_of(operator: Any) -> Any:
     """Return a context manager that hides a kernel's calls from autograd, if the operator has its own gradient."""
-    return _below_autograd() if _has_kernel(operator.name(), "Autograd") else nullcontext()
+    return torch._C._AutoDispatchBelowAutograd() if _has_kernel(operator.name(), "Autograd") else nullcontext()
 
 
 def with_memory(tensor: torch.Tensor) -> torch.Tensor:
@@ -318,19 +317,17 @@ def forget_global_device_context() -> None:
         del torch._GLOBAL_DEVICE_CONTEXT.device_context
 
 
-_real_initialized: Any = torch.cuda.is_initialized
-
-
-def real_cuda_has_started() -> bool:
-    """Return True if this process uses a real GPU, without calling CUDA. Must not be called while patches are on."""
-    return bool(_real_initialized())
-
+real_cuda_has_started: Any = torch.cuda.is_initialized
+"""Returns True if this process uses a real GPU, without calling CUDA. Must not be called while patches are on."""
 
 cuda_device_index: Any = torch.cuda._utils._get_device_index
 """Returns the number that a device, a name or a number means; with `optional=True` also for None and `cuda`."""
 parse_visible_devices: Any = torch.cuda._parse_visible_devices
 ordinals_of_uuids: Any = torch.cuda._transform_uuid_to_ordinals
 """Torch's readers of `CUDA_VISIBLE_DEVICES`."""
+
+running_autograd_node: Any = torch._C._current_autograd_node
+"""Returns the node of the backward pass that computes on this thread, or None."""
 
 function_mode_is_on: Any = torch._C._is_torch_function_mode_enabled
 no_function_modes: Any = torch._C.DisableTorchFunction

@@ -33,7 +33,7 @@ def test_torch_is_restored_after_each_session() -> None:
     for count in (1, 0, 3):
         with virtual_gpu(count):
             during = _attributes()
-            assert [name for name in before if during[name] is before[name]] == []
+            assert {name for name in before if during[name] is before[name]} <= {"torch.cuda._initialized"}
             assert torch.cuda.device_count() == count
         after = _attributes()
         assert all(after[name] is before[name] for name in before if name != "loaders")

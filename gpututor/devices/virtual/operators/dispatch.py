@@ -90,7 +90,8 @@ class DeviceMode(TorchDispatchMode):
                 with self:
                     return body(*args, **kwargs)
             if torch_private.function_mode_is_on():
-                # In a backward pass; otherwise the function mode would intercept each access to a size or stride below.
+                # In a backward pass or in TorchScript.
+                # Otherwise the function mode would intercept each access to a size or stride below.
                 with torch_private.no_function_modes():
                     if kwargs and _is_of_real_backward(kwargs):
                         return func(*args, **kwargs)
@@ -189,7 +190,8 @@ def is_virtual_device(device: torch.device) -> bool:
 def _is_of_real_backward(kwargs: dict[str, Any]) -> bool:
     """Return True if a call of a backward pass makes a tensor on a real GPU; C++ calls a virtual one meta:0."""
     device = kwargs.get("device")
-    return device is not None and device.type == "cuda" and is_on() and active_machine().may_have_real_tensors
+    is_cuda = device is not None and device.type == "cuda" and is_on() and active_machine().may_have_real_tensors
+    return is_cuda and torch_private.running_autograd_node() is not None
 
 
 def _device_of(out: Any, args: tuple[Any, ...]) -> str:
