@@ -56,7 +56,8 @@ COMMANDS = (
         ("attempts.show_all_text", "shift+f12", "v", "All text", "output", "Show the full report and output."),
         ("attempts.show_history", "shift+f6", "a", "Attempts", "history", "See your attempts and their changes."),
         ("external_editor.open_file", "shift+f4", "o", "Own editor", "", "Open your file in your own editor."),
-        ("learning.show_hints", "f7 ctrl+g", "h 6", "Hint", "", "Show the hints; again for the next one."),
+        ("learning.open_hint", "f7 ctrl+g", "h", "Hint", "", "Show the hints; again for the next one."),
+        ("learning.show_hints", "", "6", "Hints", "", "Show the hints that are open."),
         ("learning.show_solution", "f8", "s", "Solution", "diff", "Compare your file with the solution."),
         ("learning.reset", "shift+f10", "x", "Reset", "starter", "Start over from the starter; a backup is saved."),
     ),
@@ -374,11 +375,11 @@ _PRIORITY = {"tab", "shift+tab", "pagedown", "pageup", "f5", "ctrl+r"}
 _FOOTERS = {
     Pane.COURSE: "show_task show_code run_checks next_exercise",
     Pane.LESSON: "go_back show_task show_code show_contents show_course next_exercise search jump",
-    Pane.TASK: "go_back show_code run_checks show_hints show_course show_lesson search",
-    Pane.CODE: "run_checks show_task show_results show_hints show_course",
-    Pane.RESULTS: "open_check go_to_failure show_code run_checks show_device show_hints next_exercise show_history"
+    Pane.TASK: "go_back show_code run_checks open_hint show_course show_lesson search",
+    Pane.CODE: "run_checks show_task show_results open_hint show_course",
+    Pane.RESULTS: "open_check go_to_failure show_code run_checks show_device open_hint next_exercise show_history"
     " show_solution",
-    Pane.HINTS: "show_hints show_code show_task run_checks show_solution",
+    Pane.HINTS: "open_hint show_code show_task run_checks show_solution",
 }
 FOOTERS = {pane: (*ids.split(), "show_help", "leave") for pane, ids in _FOOTERS.items()}
 """Commands of each pane's footer, the most useful first. The last two are always shown."""

@@ -83,6 +83,8 @@ async def test_lists_hints_solution_and_reset_are_a_key_away(
     assert screen.panes.current is Pane.LESSON
     assert "# Lesson 1" in screen.panes.reader.text
     assert screen.exercise.label == "2.2", "reading a lesson leaves the exercise open"
+    await pilot.press("6", "6")
+    await until(pilot, lambda: "Hints: 0 of 3" in screen_text(pilot.app), "for the hints, none of them open")
     await pilot.press("h")
     await until(pilot, lambda: "Hints: 1 of 3" in screen_text(pilot.app), "for the first hint")
     assert "Look at the name." in screen_text(pilot.app)

@@ -74,9 +74,26 @@ async def test_below_the_code_is_what_was_read_last(pilot: Pilot[None], screen: 
     assert seen(screen) == {"editor", "reader"}
     await run_checks(pilot)
     assert seen(screen) == {"editor", "results"}
-    await pilot.press("1")
+    await pilot.press("escape", "1")
     await settle(pilot)
     assert seen(screen) == {"course"}
+
+
+@pytest.mark.parametrize("size", [(140, 40), (100, 30)], ids=str)
+async def test_a_run_from_the_editor_leaves_the_focus_there(pilot: Pilot[None], screen: MainScreen) -> None:
+    await pilot.press("e", "ctrl+s")
+    await until_shown(pilot, "a result on cpu")
+    assert screen.is_in_editor
+    text = screen.editor_text
+    await pilot.press("x")
+    await until(pilot, lambda: screen.editor_text == f"x{text}", "for a letter: in the editor it is no command")
+    await pilot.press("escape")
+    await settle(pilot)
+    assert screen.panes.results.has_focus_within
+    assert seen(screen) >= {"editor", "results"}
+    await pilot.press("escape")
+    await settle(pilot)
+    assert screen.panes.reader.has_focus
 
 
 @pytest.mark.parametrize("size", [(140, 40), (100, 30)], ids=str)

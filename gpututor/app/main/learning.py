@@ -26,6 +26,10 @@ class LearningController:
         """Number of open hints of each exercise in this session, which the database may not have yet."""
 
     def show_hints(self) -> None:
+        """Show the open hints, and open none."""
+        self._host.show_pane(Pane.HINTS)
+
+    def open_hint(self) -> None:
         """Show the open hints. If they are shown already, or none is open, open the next one."""
         exercise, panes = self._host.exercise, self._host.panes
         used, hints = self._hints_used, exercise.hints
@@ -33,7 +37,7 @@ class LearningController:
             used += 1
             self._hints_opened[exercise.key] = used
             self._attempts.record(ProgressEvent(EventKind.HINTS, exercise.key, used))
-        self._host.show_pane(Pane.HINTS)
+        self.show_hints()
         if used > 1:
             newest = hints[min(used, len(hints)) - 1]
             panes.reader.go_to_line(panes.reader.text.partition(newest)[0].count("\n"), marked=False)
@@ -42,10 +46,10 @@ class LearningController:
         hints = self._host.exercise.hints
         used = min(self._hints_used, len(hints))
         self.all_hints_used = used == len(hints)
-        keys = f"`{self._host.letter_of('show_hints')}` (or `{self._host.key_of('show_hints')}`)"
-        rest = "*These are all the hints.*" if self.all_hints_used else f"*{keys} shows the next one.*"
-        shown = "\n\n".join(hints[:used])
-        return f"# Hints: {used} of {len(hints)}\n\n{shown}\n\n{rest}\n"
+        keys = f"`{self._host.letter_of('open_hint')}` (or `{self._host.key_of('open_hint')}`)"
+        following = "next" if used else "first"
+        rest = "*These are all the hints.*" if self.all_hints_used else f"*{keys} shows the {following} one.*"
+        return "\n\n".join((f"# Hints: {used} of {len(hints)}", *hints[:used], f"{rest}\n"))
 
     @property
     def _hints_used(self) -> int:
@@ -68,7 +72,7 @@ class LearningController:
 
         question = QuestionDialog(
             "See the solution before you have passed?",
-            f"You can still run your own afterwards. Hints may help first: {self._host.letter_of('show_hints')} shows"
+            f"You can still run your own afterwards. Hints may help first: {self._host.letter_of('open_hint')} shows"
             " them one by one.",
             (Answer("yes", "y", "Yes, show it"), Answer("no", "n", "Not yet")),
         )

@@ -141,6 +141,16 @@ class Panes(Horizontal):
         if self.current is Pane.CODE:
             self.add_class("below-results")
 
+    @property
+    def results_were_last(self) -> bool:
+        """True if the results were shown after the task."""
+        return self.has_class("below-results")
+
+    @property
+    def are_side_by_side(self) -> bool:
+        """True if the results are seen next to the code."""
+        return self.screen.has_class("-framed")
+
     async def focus_settled(self) -> None:
         """Wait, for a limited time, until the pane that was shown has the focus: it gets the keys that follow."""
         with contextlib.suppress(TimeoutError):  # after that, keys go to whatever has the focus

@@ -93,7 +93,8 @@ class RunController:
         host.panes.run_begins()
         self._set_running(True)
         host.status.show_message("Running the checks")
-        if not quietly:
+        # Where the results are seen below the code, a learner who types goes on typing.
+        if not quietly and not (host.is_in_editor and host.panes.are_side_by_side):
             host.show_pane(Pane.RESULTS)
         settings = host.learner.settings.now
         folder, name = str(host.exercise.folder), host.learner.workspace.path_of(host.exercise).name
@@ -200,7 +201,8 @@ class RunController:
             news = f"Lesson {lesson.number} is finished: {sentence(lesson.title)}"
         else:
             news = "" if following else "This was the last exercise of the course."
-        solution, following_key = map(self._host.letter_of, ("show_solution", "next_exercise"))
+        name_of = self._host.key_of if self._host.takes_text else self._host.letter_of
+        solution, following_key = map(name_of, ("show_solution", "next_exercise"))
         opens = f"; {following_key} opens {following.label} {following.title}" if following else ""
         steps = sentence(f"{solution} compares with the solution{opens}")
         return "\n".join(filter(None, [news, steps, timeline_line(report, exercise.timeline)]))

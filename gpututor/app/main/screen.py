@@ -193,9 +193,13 @@ class MainScreen(BaseScreen[None]):
         return self.focused is not None and self.focused.check_consume_key("a", "a")
 
     @property
+    def is_in_editor(self) -> bool:
+        return self.panes.has_editor and self.focused is self.panes.editor
+
+    @property
     def is_vim_normal(self) -> bool:
         """True if letters are Vim's commands now."""
-        return self.panes.has_editor and self.focused is self.panes.editor and self.panes.editor.mode == "NORMAL"
+        return self.is_in_editor and self.panes.editor.mode == "NORMAL"
 
     @property
     def running(self) -> bool:
@@ -265,7 +269,7 @@ class MainScreen(BaseScreen[None]):
     async def caught_up(self) -> None:
         """Wait until the editor has all the text that was typed so far."""
         # An editor without the focus got no keys. It may not even be imported before the first paint.
-        if self.panes.has_editor and self.focused is self.panes.editor:
+        if self.is_in_editor:
             await self.panes.editor.caught_up()
 
     # Drawing
@@ -284,7 +288,7 @@ class MainScreen(BaseScreen[None]):
         self.show_keys()
 
     def _show_mode(self) -> None:
-        vim = self.panes.editor.mode if self.panes.has_editor and self.focused is self.panes.editor else ""
+        vim = self.panes.editor.mode if self.is_in_editor else ""
         self.status.show_mode(vim or (EDIT if self.takes_text else COMMAND))
 
     def show_keys(self) -> None:
@@ -323,7 +327,7 @@ class MainScreen(BaseScreen[None]):
                 return self.panes.has_class("ran")
             case "next_exercise":
                 return self.learner.course.after(self.exercise) is not None
-            case "show_hints":
+            case "open_hint":
                 pane, report = self.panes.current, self.panes.results.report
                 if pane is Pane.RESULTS and report is not None and report.outcome is Outcome.PASSED:
                     return False  # the solution needs the space
@@ -344,7 +348,7 @@ class MainScreen(BaseScreen[None]):
         await self.action_run_command(id)
 
     def cancel(self) -> None:
-        """Close the completions or the find bar, or stop the run, or show the whole list, or go to the task."""
+        """Close the completions or the find bar, or stop the run, or show the whole list, or leave the pane."""
         if self.editing.close_help() or self.editing.leave_mode():
             return
         if self.running:
@@ -352,7 +356,8 @@ class MainScreen(BaseScreen[None]):
         elif self.panes.current is Pane.COURSE and (self.panes.course.is_narrowed or self.panes.course.is_typing):
             self.panes.course.clear()
         else:
-            self.show_pane(Pane.TASK)
+            is_back_to_results = self.panes.current is Pane.CODE and self.panes.results_were_last
+            self.show_pane(Pane.RESULTS if is_back_to_results else Pane.TASK)
 
     def go_to_failure(self) -> None:
         row = self.panes.results.first_failure
