@@ -255,6 +255,18 @@ def test_times_of_equal_kinds_stand_on_one_scale_with_limit_and_floor(tmp_path: 
     assert allowed.time_ns == 1.25 * 2.5 * MS
 
 
+def test_the_first_case_is_that_of_the_first_failed_check(tmp_path: Path) -> None:
+    view = view_of(tmp_path)
+    (call,) = view.run.calls
+    words = ("call 1 of 3, with number=9", "call 2 of 3, with number=4", "call 3 of 3")
+    run = replace(view.run, calls=tuple(replace(call, words=each) for each in words))
+    view = replace(view, recording=replace(view.recording, runs=(run,)))
+    of_second = {"scenario": run.scenario, "got": "3 (call 2 of 3, with number=4)"}
+    passed, failed = verdict("shape", **of_second), verdict("value", Status.FAILED, **of_second)
+    assert replace(view, verdicts=(passed,)).at_failure().case_number == view.case_number
+    assert replace(view, verdicts=(passed, failed)).at_failure().case.words == words[1]
+
+
 def test_runs_without_times_or_device_work_have_no_bars(tmp_path: Path) -> None:
     view = view_of(tmp_path)
     runs = (replace(view.run, times=""),)

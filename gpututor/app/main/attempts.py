@@ -308,7 +308,9 @@ class AttemptController:
             file_name=learner.workspace.path_of(exercise).name,
             source=attempt.source,
         )
-        return view and replace(view, verdicts=attempt.report.verdicts, outcome=outcome_line(attempt.report))
+        if view is None:
+            return None
+        return replace(view, verdicts=attempt.report.verdicts, outcome=outcome_line(attempt.report)).at_failure()
 
     async def show_device(self, tab: int = 0) -> None:
         """Show what the device did in the newest attempt; `tab` counts from 0."""

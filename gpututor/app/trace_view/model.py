@@ -188,6 +188,16 @@ class RunView:
         """Return the view of the case `by` further on; the same view if there is only one case."""
         return self.of_case(self.case_number + by) if "case" not in self.unavailable_commands else self
 
+    def at_failure(self) -> RunView:
+        """Return the view of the case that the first failed check names; this view if none names a case."""
+        for verdict in self.verdicts:
+            for number, run in enumerate(self.recording.runs):
+                if verdict.status.is_failure and verdict.scenario == run.scenario:
+                    for position, case in enumerate(cases_of(run)):
+                        if f"({case.words})" in f"{verdict.expected} {verdict.got}":
+                            return replace(self, run_number=number, case_number=position, loaded=None)
+        return self
+
     @property
     def unavailable_commands(self) -> list[str]:
         """Commands that do nothing, because there is no other case or scenario."""
