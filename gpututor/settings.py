@@ -266,7 +266,7 @@ def settings_text(settings: Settings) -> str:
     for setting in SETTINGS:
         lines.append(f"# {setting.help}")
         # A setting with other valid values than the choices says so itself.
-        if values := (setting.fault("") if setting.fault else _listed(setting.choices)):
+        if values := (setting.fault("") if setting.fault else f"it is {_listed(setting.choices)}"):
             lines.append(f"# {values[0].upper()}{values[1:]}.")
         lines += [f"{setting.key} = {_toml_text(getattr(settings, setting.key))}", ""]
     lines += [

@@ -55,15 +55,17 @@ def main(arguments: argparse.Namespace) -> int:
 def _print_table(course: Course, lessons: FilteredRows) -> None:
     slugs = {exercise.key: exercise.slug for exercise in course.exercises}
     slug_width = max(map(len, slugs.values()), default=0)
+    label_width = max((len(exercise.label) for exercise in course.exercises), default=0)
     title_width = max((len(exercise.title) for exercise in course.exercises), default=0)
     for lesson, rows in lessons:
         print(f"{lesson.number} {escape_control_chars(lesson.title)}")
         for row in rows:
             mark = f"{row.state.glyph} {row.state}"
             attempts = "" if not row.attempts else f"  {row.attempts} attempt{'s' * (row.attempts != 1)}"
-            words = f"{row.label:<5} {slugs[row.key]:<{slug_width}}  {escape_control_chars(row.title):<{title_width}}"
+            name = f"{row.label:<{label_width}} {slugs[row.key]:<{slug_width}}"
+            title = f"{escape_control_chars(row.title):<{title_width}}"
             star = (" ★" if row.paths else "  ") * bool(course.learning_paths)
-            print(f"  {mark:<9}  {words}  {row.minutes:>3} min{star}{attempts}".rstrip())
+            print(f"  {mark:<9}  {name}  {title}  {row.minutes:>3} min{star}{attempts}".rstrip())
         print()
     listed = [row for _, rows in lessons for row in rows]
     print(f"{sum(row.state is State.PASSED for row in listed)} of {len(listed)} passed")

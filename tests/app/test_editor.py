@@ -26,7 +26,7 @@ LINES = st.lists(st.text(st.sampled_from("ab #'\"\\:()\n\t é"), max_size=12).ma
 
 
 def test_texts_are_dedented_colored_and_freed_of_leading_tabs() -> None:
-    assert python_text.dedented(["      x", "  y", "z", ""]) == ["  x", "y", "z", ""]
+    assert python_text.dedented(["      x", "    x", "  y", "z", ""]) == ["    x", "x", "y", "z", ""]
     pasted = "\tif x:\r\n \t\ty\tz\n\n\t"
     assert python_text.without_leading_tabs(pasted) == "    if x:\r\n         y\tz\n\n    "
     spans = python_spans(['x = """one', "two", 'three"""', "def f(): return 1"])

@@ -261,8 +261,10 @@ def test_the_first_case_is_that_of_the_first_failed_check(tmp_path: Path) -> Non
     words = ("call 1 of 3, with number=9", "call 2 of 3, with number=4", "call 3 of 3")
     run = replace(view.run, calls=tuple(replace(call, words=each) for each in words))
     view = replace(view, recording=replace(view.recording, runs=(run,)))
-    of_second = {"scenario": run.scenario, "got": "3 (call 2 of 3, with number=4)"}
-    passed, failed = verdict("shape", **of_second), verdict("value", Status.FAILED, **of_second)
+    got = "3 (call 2 of 3, with number=4)"
+    passed, failed = (
+        verdict("value", status, scenario=run.scenario, got=got) for status in (Status.PASSED, Status.FAILED)
+    )
     assert replace(view, verdicts=(passed,)).at_failure().case_number == view.case_number
     assert replace(view, verdicts=(passed, failed)).at_failure().case.words == words[1]
 

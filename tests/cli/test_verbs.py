@@ -53,12 +53,12 @@ def test_list_shows_the_state_of_each_exercise(gpututor: Call) -> None:
     assert (said.code, said.err) == (0, "")
     assert said.out == (
         "1 Small things\n"
-        "  ✓ passed   1.1   twice_1_1  Twice 1    5 min  2 attempts\n"
-        "  ◐ started  1.2   twice_1_2  Twice 2    5 min  1 attempt\n"
+        "  ✓ passed   1.1 twice_1_1  Twice 1    5 min  2 attempts\n"
+        "  ◐ started  1.2 twice_1_2  Twice 2    5 min  1 attempt\n"
         "\n"
         "2 Small things\n"
-        "  ○ to do    2.1   twice_2_1  Twice 1    5 min\n"
-        "  ○ to do    2.2   twice_2_2  Twice 2    5 min\n"
+        "  ○ to do    2.1 twice_2_1  Twice 1    5 min\n"
+        "  ○ to do    2.2 twice_2_2  Twice 2    5 min\n"
         "\n"
         "1 of 4 passed\n"
     )

@@ -239,8 +239,14 @@ def indented(lines: list[str]) -> list[str]:
     return [STEP + line if line.strip() else line for line in lines]
 
 
-def dedented(lines: list[str]) -> list[str]:
+def shifted_left(lines: list[str]) -> list[str]:
+    """Remove up to four columns of each line's indentation, as Vim's `<` does."""
     return [line[min(len(STEP), len(indent_of(line))) :] for line in lines]
+
+
+def dedented(lines: list[str]) -> list[str]:
+    """Move each line back to the previous multiple of four columns."""
+    return [line[len(indent) - column_before(indent) :] if (indent := indent_of(line)) else line for line in lines]
 
 
 def comment_toggled(lines: list[str]) -> list[str]:

@@ -258,7 +258,7 @@ class Vim:
         if operator in "<>":
             shifted = list(lines[first : last + 1])
             for _ in range(times):
-                shifted = (python_text.indented if operator == ">" else python_text.dedented)(shifted)
+                shifted = (python_text.indented if operator == ">" else python_text.shifted_left)(shifted)
             self._edit("\n".join(shifted), (first, 0), (last, len(lines[last])))
             self._go((first, indent(self._lines[first])))
             return
