@@ -36,6 +36,8 @@ _MORE = {
         ("^z  ^y", "Undo and redo."),
         ("Alt+r w l", "In Find: regex, whole word, replace all."),
         ("Esc", "Leave the editor; letters are commands outside it."),
+        ("⇄ ‖ ▸ ! ~", "At a line: copies, waits, kernels, a hazard; before your edits."),
+        ("MiB  ms", "At a line: bytes copied, or else allocated; time on the device."),
     ),
     _IN_TEXTS: (
         ("j k  ↓ ↑", "Down and up."),
