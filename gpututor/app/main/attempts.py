@@ -285,7 +285,7 @@ class AttemptController:
         """Keep the view for the device screen, and offer it."""
         self._last_view = (attempt.id, view)
         if attempt.report.exercise == self._host.exercise.key and not self._host.running:
-            self._host.panes.results.offer(f"{self._host.letter_of('show_device')} shows what it did.")
+            self._host.panes.results.offer(f"{self._host.key_now('show_device')} shows what it did.")
 
     def _view_of(self, attempt: Attempt) -> RunView | None:
         """Return a view that knows other attempts; None if there is no recording. For a thread: it reads files."""

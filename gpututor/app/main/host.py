@@ -90,6 +90,10 @@ class Host(Protocol):
         """Return the name of a command's first key outside the editor."""
         ...
 
+    def key_now(self, command: str) -> str:
+        """Return the name of a key that runs the command now: while letters are text, no letter."""
+        ...
+
     def file_loaded(self, *, again: bool = False) -> None:
         """Update what depends on the file's text; `again`: another program changed the text of the open file."""
 

@@ -201,8 +201,7 @@ class RunController:
             news = f"Lesson {lesson.number} is finished: {sentence(lesson.title)}"
         else:
             news = "" if following else "This was the last exercise of the course."
-        name_of = self._host.key_of if self._host.takes_text else self._host.letter_of
-        solution, following_key = map(name_of, ("show_solution", "next_exercise"))
+        solution, following_key = map(self._host.key_now, ("show_solution", "next_exercise"))
         opens = f"; {following_key} opens {following.label} {following.title}" if following else ""
         steps = sentence(f"{solution} compares with the solution{opens}")
         return "\n".join(filter(None, [news, steps, timeline_line(report, exercise.timeline)]))

@@ -257,6 +257,9 @@ class MainScreen(BaseScreen[None]):
     def letter_of(self, command: str) -> str:
         return key_name(self.commands[command].letters[0])
 
+    def key_now(self, command: str) -> str:
+        return self.key_of(command) if self.takes_text else self.letter_of(command)
+
     def _apply_keys(self) -> bool:
         """Bind the keys of the settings; return False if they are bound already."""
         commands = with_keys(COMMANDS, self.learner.settings.now.keys)
