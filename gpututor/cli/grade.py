@@ -42,6 +42,7 @@ from gpututor.grading.report_text import (
     device_words,
     elapsed,
     evidence,
+    line_of,
     mark,
     outcome_line,
     remarks,
@@ -189,7 +190,7 @@ def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
     _print_step(mark(verdict.status), verdict.sentence)
     at = ""
     if verdict.line is not None and 0 < verdict.line <= len(lines):
-        at = f"{line_words(lines, verdict.line)}: {lines[verdict.line - 1].strip()}"
+        at = f"{line_words(lines, verdict.line)}: {line_of(verdict, lines)}"
     details = [("expected", verdict.expected), ("got", verdict.got), ("line", at)]
     details += [("why", verdict.why), ("try", verdict.advice)]
     for label, text in (*(details if verdict.status.is_finding else ()), ("figures", verdict.measured)):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gpututor.grading.outcome import Outcome, Status
 
 if TYPE_CHECKING:
     from gpututor.grading.events import GradingEvent
-    from gpututor.grading.report import Report
+    from gpututor.grading.report import Report, Verdict
 
 GLYPHS = dict.fromkeys(Status, "○") | {Status.PASSED: "✓", Status.FAILED: "✗", Status.TOO_SLOW: "✗"}
 
@@ -48,6 +48,14 @@ def mark(status: Status) -> str:
 def count(number: int, singular: str, plural: str = "") -> str:
     """Return text like `1 check`, `3 checks`."""
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def line_of(verdict: Verdict, source_lines: Sequence[str]) -> str:
+    """Return the verdict's line of the source without its indentation, unless that is wrong; empty if unknown."""
+    if verdict.line is None or not 0 < verdict.line <= len(source_lines):
+        return ""
+    line = source_lines[verdict.line - 1].rstrip()
+    return line if "IndentationError" in verdict.got else line.lstrip()
 
 
 def device_words(device: str) -> str:

@@ -23,6 +23,7 @@ from gpututor.grading.report_text import (
     device_words,
     elapsed,
     evidence,
+    line_of,
     mark,
     outcome_line,
     points_line,
@@ -121,6 +122,14 @@ def test_another_gpu_is_mentioned_with_advice_after_a_failure() -> None:
     assert "T4" in passed
     assert failed.startswith(passed)
     assert "--model" in failed
+
+
+def test_a_line_keeps_its_indentation_only_if_that_is_wrong() -> None:
+    lines = ["def f(x):", "      return x"]
+    failed = replace(said("loads", Status.FAILED), line=2)
+    assert line_of(failed, lines) == "return x"
+    assert line_of(replace(failed, got="IndentationError: unexpected indent, at line 2"), lines) == "      return x"
+    assert (line_of(replace(failed, line=3), lines), line_of(replace(failed, line=None), lines)) == ("", "")
 
 
 def test_progress_names_the_current_step_and_events_survive_a_round_trip() -> None:

@@ -19,7 +19,7 @@ from textual.widgets import Static
 
 from gpututor.app.commands import screen_bindings
 from gpututor.app.widgets.base import PlainText
-from gpututor.grading.report_text import mark, outcome_line, remarks
+from gpututor.grading.report_text import line_of, mark, outcome_line, remarks
 from gpututor.text import escape_control_chars, lines_of
 
 if TYPE_CHECKING:
@@ -81,9 +81,7 @@ def as_text(sections: Sequence[OutputSection]) -> str:
 
 def details_of(verdict: Verdict, source_lines: Sequence[str] = ()) -> list[tuple[str, str]]:
     """Return (label, text) of a check's details. `source_lines`: lines of the graded text, if it is known."""
-    line = "" if verdict.line is None else f"{verdict.line}"
-    if verdict.line is not None and 0 < verdict.line <= len(source_lines):
-        line = f"{line}  {source_lines[verdict.line - 1].strip()}".rstrip()
+    line = "" if verdict.line is None else f"{verdict.line}  {line_of(verdict, source_lines)}".rstrip()
     details = [
         ("Expected", verdict.expected),
         ("Got", verdict.got),
