@@ -113,6 +113,10 @@ async def test_costs_stand_at_the_edge(pilot: Pilot[None]) -> None:
     await until_shown(pilot, "Line 5: 1 kernel (2.00 ms); modelled.")
     await pilot.press("down")
     await until(pilot, lambda: "Line 5" not in screen_text(pilot.app), "for the words to go")
+    await pilot.press("up")
+    await until_shown(pilot, "Line 5: 1 kernel (2.00 ms); modelled.")
+    await pilot.press("f3")
+    await until(pilot, lambda: "Line 5" not in screen_text(pilot.app), "for the words to go with the code")
 
 
 async def test_costs_move_with_edits_cover_no_line_and_can_be_hidden(pilot: Pilot[None]) -> None:

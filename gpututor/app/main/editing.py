@@ -331,6 +331,12 @@ class EditorController:
             self._described = words
             self._host.status.show_message(words)
 
+    def forget_line(self) -> None:
+        """Take the description of a line out of the status bar."""
+        if self._described and self._host.status.message == self._described:
+            self._host.status.show_message("")
+        self._described = ""
+
     def go_to_line(self, line: int, of: str | None = None) -> None:
         """Show a line of the file, or of an earlier text of it, in the code pane."""
         news = ""

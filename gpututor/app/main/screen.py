@@ -287,6 +287,8 @@ class MainScreen(BaseScreen[None]):
         self.status.show_file_state(self.files.state, self.planned_device)
 
     def show_bars(self) -> None:
+        if self.panes.current is not Pane.CODE:
+            self.editing.forget_line()
         self.tabs.show(list(Pane).index(self.panes.current), f"{self.exercise.label} {self.exercise.title}")
         self.show_keys()
 
