@@ -358,6 +358,8 @@ def test_the_courses_words_lessons_and_tasks_are_linked_in_order() -> None:
     assert words == sorted(words)
     assert len(words) >= 40
     shown = glossary_content(course.glossary, 60).plain
+    assert "`" not in shown
+    assert " ".join(shown.split()).count("(lesson ") == len(entries)
     assert all(f"{word}\n" in shown.lower() for word in words)
     assert max(map(len, shown.splitlines())) <= 60
     by_lesson: dict[int, list[str]] = {lesson.number: [] for lesson in course.lessons}
@@ -385,11 +387,11 @@ async def test_the_glossary_is_a_key_or_a_link_away(env: AppEnv) -> None:
     (env.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU with\nits memory. (1)\n")
     async with env.start() as pilot:
         await pilot.press("W")
-        await until_shown(pilot, "the CPU with its memory. (1)")
+        await until_shown(pilot, "the CPU with its memory. (lesson 1)")
         await pilot.press("escape")
         assert main_screen(pilot).is_active
         main_screen(pilot).navigator.follow("../glossary.md")
-        await until_shown(pilot, "the CPU with its memory. (1)")
+        await until_shown(pilot, "the CPU with its memory. (lesson 1)")
 
 
 async def test_a_word_of_a_lesson_opens_the_glossary_at_its_meaning(env: AppEnv) -> None:

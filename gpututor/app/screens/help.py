@@ -237,9 +237,12 @@ def glossary_content(text: str, width: int, chosen: str = "") -> Content:
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         word, separator, meaning = " ".join(paragraph.split()).removeprefix("**").partition("**")
         if paragraph.startswith("**") and separator:
-            lines = textwrap.wrap(meaning.removeprefix(":").strip(), max(20, width - 4))
-            style = "bold reverse" if word == chosen else "bold $text-accent"
-            parts += [(word, style), "\n", *(f"    {line}\n" for line in lines), "\n"]
+            meaning = re.sub(r"\((\d+)\)$", r"(lesson \1)", meaning.removeprefix(":").strip())
+            lines = textwrap.wrap(meaning, max(20, width - 4))
+            parts += [(word, "bold reverse" if word == chosen else "bold $text-accent"), "\n"]
+            pieces = "".join(f"    {line}\n" for line in lines).split("`")
+            parts += [(piece, "italic") if number % 2 else piece for number, piece in enumerate(pieces)]
+            parts.append("\n")
     return Content.assemble(*parts)
 
 
