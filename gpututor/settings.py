@@ -14,12 +14,13 @@ from typing import Any
 from gpututor import paths
 from gpututor.errors import TutorError
 from gpututor.files import Stamp, create_atomically, ordinary, stamp_of, write_atomically
+from gpututor.hardware.scenario import ACCELERATORS
 
 THEMES = ("night", "day", "terminal", "contrast")
 """The app's own themes; Textual's themes, such as `nord`, are also valid."""
 RUNS = ("asked", "other editor", "saved")
 MOTIONS = ("full", "none")
-DEVICES = ("auto", "virtual", "cpu", "cuda", "mps", "xpu")
+DEVICES = ("auto", "virtual", "cpu", *ACCELERATORS)
 OWN_GPU = "exercise"
 """Value of `gpu` for the exercise's own GPU model."""
 

@@ -6,9 +6,10 @@ import argparse
 import sys
 
 from gpututor.errors import UsageError
+from gpututor.hardware.scenario import ACCELERATORS, DEVICE_WORDS
 from gpututor.text import escape_control_chars
 
-_REAL = ("cpu", "cuda", "mps", "xpu")
+_REAL = ("cpu", *ACCELERATORS)
 
 
 class _Model(argparse.Action):
@@ -20,7 +21,7 @@ class _Model(argparse.Action):
 
 def add_device_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool = False) -> None:
     """Add `--device`, `--model` and `--gpus`; see `settle_device` for their defaults."""
-    parser.add_argument("--device", help="auto (the default), virtual, cpu, cuda, cuda:N, mps or xpu")
+    parser.add_argument("--device", help=f"auto (the default), {DEVICE_WORDS}")
     model_help = "the model of the virtual GPU, such as T4 or H100"
     metavar = "NAME"
     if several_gpus:

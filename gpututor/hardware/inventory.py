@@ -18,7 +18,7 @@ from gpututor import paths
 from gpututor.errors import NotGradableHere, UsageError
 from gpututor.files import write_atomically
 from gpututor.hardware.packages import TORCH_REQUIREMENT
-from gpututor.hardware.scenario import ACCELERATORS, KINDS
+from gpututor.hardware.scenario import ACCELERATORS, DEVICE_WORDS, KINDS
 from gpututor.processes import kill_tree, python_module
 from gpututor.text import escape_control_chars
 
@@ -195,7 +195,7 @@ def check_device_name(wanted: str) -> None:
     """Raise `UsageError` for an unknown device."""
     kind, _, number = wanted.partition(":")
     if kind not in ("auto", *KINDS) or (number and not number.isdigit()):
-        raise UsageError(f"There is no device called {wanted!r}.", "Use auto, virtual, cpu, cuda, cuda:N, mps or xpu.")
+        raise UsageError(f"There is no device called {wanted!r}.", f"Use auto, {DEVICE_WORDS}.")
 
 
 def device_in_key(kind: str, model: str) -> str:

@@ -11,6 +11,8 @@ DRIVERS = ("fits", "missing", "too old")
 """States of NVIDIA's driver on a machine without a usable GPU."""
 KINDS = ("virtual", *ACCELERATORS, "cpu")
 """Kinds of device that an exercise can allow."""
+DEVICE_WORDS = f"virtual, cpu, {', '.join(ACCELERATORS[:-1])} or {ACCELERATORS[-1]}".replace("cuda", "cuda, cuda:N")
+"""The devices that a learner can ask for, besides `auto`."""
 
 
 def key(type_name: str, default: Any = MISSING, **limits: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from gpututor.app.base import BaseApp
 from gpututor.app.classroom.class_screen import ClassScreen
 from gpututor.app.commands import (
     BY_ID,
+    COMMANDS,
     SCREENS,
     WIDGETS,
     Pane,
@@ -148,6 +150,11 @@ def test_each_command_has_a_title_a_sentence_and_a_handler(name: str) -> None:
         for _, action in command.bound if name != "main" else ():
             namespace, _, method = action.partition("(")[0].rpartition(".")
             assert any(callable(getattr(owner, f"action_{method}", None)) for owner in owners[namespace]), action
+
+
+async def test_each_command_of_the_main_screen_has_a_handler(pilot: Pilot[None]) -> None:
+    screen = main_screen(pilot)
+    assert all(callable(attrgetter(command.handler)(screen)) for command in COMMANDS)
 
 
 @pytest.mark.parametrize("name", [name for name in (*CLASSES, *OWNERS) if name != "main"])

@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -60,26 +62,67 @@ def test_a_page_has_a_diff_and_names_the_tests_that_need_it(page: Path) -> None:
     assert len(page.read_text(encoding="utf-8").splitlines()) <= 120
 
 
-@pytest.mark.long
-def test_the_worked_diffs_pass_the_tests_that_their_pages_name(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package, its docs and tests."""
+    folder = tmp_path_factory.mktemp("copy")
     for name in COPIED:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copy(ROOT / name, tmp_path / name)
-    for page in PAGES:
-        for old, new, hunks in diffs(page):
-            apply(tmp_path, old, new, hunks)
-    tests = sorted({name for page in PAGES for name in named_tests(page)})
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+@contextmanager
+def applied(copy: Path, files: Iterable[tuple[str, str, list[str]]]) -> Iterator[None]:
+    """Apply diffs to the copy; undo them after the block."""
+    before: dict[Path, str | None] = {}
+    try:
+        for old, new, hunks in files:
+            path = copy / new
+            before.setdefault(path, path.read_text(encoding="utf-8") if path.exists() else None)
+            apply(copy, old, new, hunks)
+        yield
+    finally:
+        for path, text in before.items():
+            if text is None:
+                path.unlink(missing_ok=True)
+            else:
+                path.write_text(text, encoding="utf-8")
+
+
+def run_tests(copy: Path, names: Iterable[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *sorted(set(names))],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.mark.long
+def test_the_worked_diffs_pass_the_tests_that_their_pages_name(copy: Path) -> None:
+    with applied(copy, [file for page in PAGES for file in diffs(page)]):
+        done = run_tests(copy, [name for page in PAGES for name in named_tests(page)])
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("page", "left_out"),
+    [
+        pytest.param(page, new, id=f"{page.stem}-{new}", marks=pytest.mark.long)
+        for page in PAGES
+        for _, new, _ in diffs(page)
+        if len(diffs(page)) > 1
+    ],
+)
+def test_a_named_test_fails_if_a_file_is_left_out(copy: Path, page: Path, left_out: str) -> None:
+    with applied(copy, [file for file in diffs(page) if file[1] != left_out]):
+        done = run_tests(copy, named_tests(page))
+    assert done.returncode in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED), done.stdout + done.stderr
 
 
 def test_every_page_is_linked_from_the_contributing_guide() -> None:

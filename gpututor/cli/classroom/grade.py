@@ -64,6 +64,7 @@ from gpututor.files import back_up, write_atomically
 from gpututor.grading.client import GradingService, IsolationName
 from gpututor.grading.report import Outcome
 from gpututor.grading.report_text import count
+from gpututor.hardware.scenario import DEVICE_WORDS
 from gpututor.text import escape_control_chars, truncate
 
 MOST_LISTED = 10
@@ -253,7 +254,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layout", choices=(AUTO, *LAYOUTS), help=layout_help)
     exercise_help = "the exercise of files that are not named after one"
     parser.add_argument("--exercise", metavar="EXERCISE", help=exercise_help)
-    device_help = "auto (the default: the best one for each exercise), virtual, cpu, cuda, cuda:N, mps or xpu"
+    device_help = f"auto (the default: the best one for each exercise), {DEVICE_WORDS}"
     parser.add_argument("--device", help=device_help)
     parser.add_argument("--gpu", "--model", metavar="NAME", help="the model of the virtual GPU, for all exercises")
     isolation_help = (
