@@ -34,7 +34,7 @@ def test_every_gpu_has_all_figures_and_sources(name: str) -> None:
 def test_the_docs_name_every_gpu() -> None:
     words = re.sub(r"\s+", " ", (ROOT / "docs" / "virtual-gpu.md").read_text(encoding="utf-8"))
     models = words.partition("each figure with its source: ")[2].partition(".")[0]
-    assert models.split(", ") == list(gpu_names()), "docs/virtual-gpu.md, after `each figure with its source:`"
+    assert set(models.split(", ")) == set(gpu_names()), "docs/virtual-gpu.md, after `each figure with its source:`"
 
 
 @pytest.mark.parametrize("spec", gpu_specs().values(), ids=gpu_names())
