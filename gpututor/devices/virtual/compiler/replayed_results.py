@@ -6,6 +6,7 @@ the start, unless a backward pass is still due. So the call overwrites the resul
 
 from __future__ import annotations
 
+import gc
 import warnings
 import weakref
 from collections import Counter
@@ -22,8 +23,6 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _GRANULE = 512
 """Bytes: each result begins at a multiple, as in the allocator."""
-
-
 _RUNS_BEFORE_WARNING = 2
 _NO_BACKWARD = (
     "Unable to hit fast path of CUDAGraphs because outputs from a previous step still require backward. "
@@ -43,9 +42,8 @@ class _Place(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """A result of a call that prepared a CUDA graph. `owner` is the parameter whose gradient it is."""
+    """The memory of a result of a call that prepared a CUDA graph. `owner` is the parameter whose gradient it is."""
 
-    result: weakref.ref[VirtualTensor]
     block: weakref.ref[Allocation]
     owner: weakref.ref[torch.Tensor] | None
 
@@ -76,8 +74,7 @@ class ReplayedResults:
         is_new_call = _current_call() != self._call
         self._live = [reference for reference in self._live if reference() is not None]
         if is_new_call and (active_machine().marked_steps or not self.backward_is_due):
-            for result in self._prepared:
-                _overwrite(result)
+            _overwrite(self._prepared)
         elif self._live:
             if is_new_call and self._runs[graph] == _RUNS_BEFORE_WARNING:
                 warnings.warn(_NO_BACKWARD, stacklevel=2)
@@ -105,7 +102,7 @@ class ReplayedResults:
             else:
                 owner = owners[position] if owners else None
                 kept = None if owner is None else weakref.ref(owner)
-                self._prepared.append(_Prepared(weakref.ref(tensor), weakref.ref(tensor._block), kept))
+                self._prepared.append(_Prepared(weakref.ref(tensor._block), kept))
 
     def _write(self, tensor: VirtualTensor, place: _Place) -> None:
         """Move a result to its place in the pool, and overwrite the tensors there."""
@@ -133,14 +130,15 @@ def _copy_bytes(source: torch.Tensor, source_start: int, target: torch.Tensor, t
     old[: len(new)].copy_(new[: len(old)])
 
 
-def _overwrite(prepared: _Prepared) -> None:
-    """Make every use of a result, or of the gradient that autograd made from it, raise PyTorch's error."""
-    machine, block = active_machine(), prepared.block()
-    owner = None if prepared.owner is None else prepared.owner()
-    for tensor in (prepared.result(), None if owner is None else owner.grad):
-        if type(tensor) is VirtualTensor and tensor._block is block:
+def _overwrite(prepared: Sequence[_Prepared]) -> None:
+    """Make every use of the results' memory raise PyTorch's error: by views, and as gradients, too."""
+    machine = active_machine()
+    blocks = {id(block): result for result in prepared if (block := result.block()) is not None}
+    # Looking through all objects takes 30 ms, but few calls prepare a graph.
+    for tensor in gc.get_objects() if blocks else ():
+        if type(tensor) is VirtualTensor and (result := blocks.get(id(tensor._block))) is not None:
             index = machine.home(tensor._device).index
-            tensor._device = machine.overwritten_device(index, is_gradient=prepared.owner is not None)
+            tensor._device = machine.overwritten_device(index, is_gradient=result.owner is not None)
 
 
 _results: weakref.WeakKeyDictionary[VirtualMachine, ReplayedResults] = weakref.WeakKeyDictionary()

@@ -175,6 +175,17 @@ def test_results_of_calls_that_prepare_a_replay_end_at_the_next() -> None:
         assert first.device == third.device
 
 
+def test_views_of_overwritten_results_are_overwritten_too() -> None:
+    with virtual_gpu():
+        double = torch.compile(lambda x: x * 2, mode="reduce-overhead")
+        x = torch.ones(3, device="cuda")
+        kept = [double(x).detach(), double(x)[1:], double(x).view(3, 1), double(x).detach()]
+        for view in kept[:2]:
+            with pytest.raises(RuntimeError, match="CUDAGraphs that has been overwritten by a subsequent run"):
+                view + 1
+        assert (kept[2].tolist(), kept[3].tolist()) == ([[2.0]] * 3, [2.0] * 3), "replays raise no error"
+
+
 def test_results_of_replays_share_memory_and_clones_do_not() -> None:
     with virtual_gpu():
         double = torch.compile(lambda x: (x * 2, x), mode="reduce-overhead")
