@@ -47,10 +47,15 @@ def settle_device(arguments: argparse.Namespace, *, by_settings: bool = False) -
 
 
 def check_one_model(arguments: argparse.Namespace, verb: str) -> None:
-    """Raise `UsageError` for several models with a verb that runs on one."""
-    if arguments.gpu is not None and "," in arguments.gpu:
+    """Raise `UsageError` for an unknown model, and for several models with a verb that runs on one."""
+    if arguments.gpu is None:
+        return
+    if "," in arguments.gpu:
         title = f"{arguments.gpu_option}: {verb} takes one GPU, not {arguments.gpu!r}."
         raise UsageError(title, "Name one, such as T4 or H100.")
+    from gpututor.hardware.gpus import gpu_spec
+
+    gpu_spec(arguments.gpu)
 
 
 def print_settings(words: str) -> None:

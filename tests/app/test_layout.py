@@ -159,3 +159,14 @@ async def test_no_pane_moves_after_the_first_paint(
         await settle(pilot)
         assert places == [regions(main_screen(pilot))]
         assert {"editor", "results", "reader"} <= places[0].keys()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+async def test_tab_goes_through_the_panes_and_changes_no_file(pilot: Pilot[None], screen: MainScreen) -> None:
+    text, visited = screen.editor_text, set()
+    for key in (*["tab"] * 5, *["shift+tab"] * 5):
+        await pilot.press(key)
+        await settle(pilot)
+        visited.add(screen.panes.current)
+    assert visited == {Pane.COURSE, Pane.LESSON, Pane.TASK, Pane.RESULTS}
+    assert screen.editor_text == text

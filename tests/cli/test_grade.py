@@ -99,6 +99,15 @@ def test_the_learners_own_file_is_graded_and_recorded(course: Path, own: Path) -
     assert [entry.name for entry in path.with_name("recordings").iterdir()] == [str(attempt.id)]
 
 
+def test_an_unknown_model_is_no_attempt(course: Path, own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own.write_text(RIGHT)
+    assert main(["--course", str(course), "grade", "1.1", "--model", "h10"]) == 2
+    assert "'H100'" in capsys.readouterr().err
+    store = ProgressStore(paths.progress_file("tiny"))
+    assert store.latest("lesson_1/twice_1_1") is None
+    store.close()
+
+
 @pytest.mark.parametrize("verb", ["grade", "run"])
 def test_another_file_is_not_taken_for_the_learners_own(
     course: Path, own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str

@@ -161,7 +161,7 @@ class AttemptController:
         ids = self._ids()
         if not ids:
             self._host.status.show_reply(
-                f"No attempt yet: {self._host.key_of('run_checks')} saves your file and runs the checks."
+                f"No attempt yet: {self._host.key_now('run_checks')} saves your file and runs the checks."
             )
             return
         try:
@@ -233,7 +233,7 @@ class AttemptController:
         host.panes.set_class(attempt is not None, "ran")
         host.panes.editor.show_costs({})
         if attempt is None:
-            key = host.key_of("run_checks")
+            key = host.key_now("run_checks")
             results.show_nothing(
                 f"○ Not run yet. {key} saves your file and runs the checks.", f"On {host.planned_device}"
             )
@@ -397,7 +397,7 @@ class AttemptController:
             self._host.show_error(error)
             return
         if newest is None:
-            key = self._host.key_of("run_checks")
+            key = self._host.key_now("run_checks")
             none = f"No attempt to compare yet: {key} runs the checks."
             unrecorded = f"No attempt has a trace yet: every run ended before it used a device. {key} runs again."
             self._host.status.show_reply(unrecorded if ids else none)

@@ -83,7 +83,7 @@ class FileController:
         if self.is_saved:
             return "saved" if self._failed_checks < CHECKS_BEFORE_REPORT else "file cannot be read"
         is_known = self._reported or self._put_off is not None
-        return f"not saved: {self._host.key_of('run_checks')} shows why" if is_known else "not saved yet"
+        return f"not saved: {self._host.key_now('run_checks')} shows why" if is_known else "not saved yet"
 
     # Opening
 
@@ -314,7 +314,7 @@ class FileController:
             self._failed_checks += 1
             if self._failed_checks >= CHECKS_BEFORE_REPORT and not self._is_gone:
                 self._is_gone = True
-                key = self._host.key_of("run_checks")
+                key = self._host.key_now("run_checks")
                 self._host.status.show_message(f"Another program removed your file. {key} writes it again.")
                 self._host.show_file_state()
             return
@@ -401,7 +401,7 @@ class FileController:
         self._asking = False
         if answer == "later":
             self._put_off, self._waiting = theirs, ()
-            key = self._host.key_of("run_checks")
+            key = self._host.key_now("run_checks")
             self._host.status.show_message(f"Changed on disk too: {key} asks again.")
             self._host.show_file_state()
             return

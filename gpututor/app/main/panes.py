@@ -164,8 +164,8 @@ class Panes(Horizontal):
         self.reader.show(text, place)
 
     def next_of(self, by: int) -> Pane:
-        """Return the pane `by` steps along the tabs. Hints are left out: they open only on request."""
-        order = [pane for pane in Pane if pane is not Pane.HINTS]
+        """Return the pane `by` steps along the tabs, without the hints, and without the code, where Tab is text."""
+        order = [pane for pane in Pane if pane not in (Pane.HINTS, Pane.CODE)]
         position = order.index(self.current) if self.current in order else order.index(Pane.TASK)
         return order[(position + by) % len(order)]
 
