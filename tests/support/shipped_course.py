@@ -20,7 +20,7 @@ SAMPLE = [
         key=lambda exercise: (exercise.lesson_number, exercise.number),
     )
 ]
-"""Exercises that `make test` grades on two GPU models; `make test-all` grades every exercise on every model."""
+"""Exercises that `make test` grades on two GPU models; `make test-all` grades every exercise on four more."""
 ONE_OF_SOME_LESSONS = [
     pytest.param(exercise, id=exercise.slug)
     for exercise in COURSE.exercises

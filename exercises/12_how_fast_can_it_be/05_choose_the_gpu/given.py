@@ -20,9 +20,11 @@ JOBS = (
     {"flops": 4e12, "bytes": 2e9, "memory": 60, "slack": 40.0},
     {"flops": 3e12, "bytes": 4e10, "memory": 9, "slack": 1.2},
     {"flops": 3e12, "bytes": 4e10, "memory": 9, "slack": 0.5},
+    {"flops": 4e12, "bytes": 2e9, "memory": 9, "slack": 5.0},
+    {"flops": 4e12, "bytes": 2e9, "memory": 80, "slack": 40.0},
 )
 """`slack` is the deadline over the hours on an H100. Bound by arithmetic, by memory, too large for some, urgent, too
-urgent for all."""
+urgent for all, urgent for the cheapest only, exactly as large as the memory of two."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
