@@ -4,7 +4,7 @@ from gpututor.checks.after_call import after_call
 from gpututor.checks.compilations import compilations
 from gpututor.checks.files import Wanted, files
 from gpututor.checks.identity import aliasing, identity, unmodified
-from gpututor.checks.kernels import coalesced, in_bounds, no_races, traffic
+from gpututor.checks.kernels import coalesced, in_bounds, no_races, programs, traffic
 from gpututor.checks.launches import launches
 from gpututor.checks.measurement import UNKNOWN, Taken, copies, enclosed, launch_to_end, measurement, taken
 from gpututor.checks.memory import memory
@@ -53,6 +53,7 @@ __all__ = [
     "placement",
     "precision",
     "processes",
+    "programs",
     "races",
     "source",
     "speed",

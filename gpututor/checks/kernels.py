@@ -1,11 +1,23 @@
-"""Checks of Triton kernels: their accesses are in bounds, coalesced and few, and no two programs race."""
+"""Checks of Triton kernels: accesses in bounds, coalesced and few; enough programs, no two of which race."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Any
 
 from gpututor.checks.bounds import line_with_most
-from gpututor.checks.model import Applies, Call, Check, Finding, Run, in_each_call, in_each_repetition, on_virtual_gpu
+from gpututor.checks.model import (
+    Applies,
+    Call,
+    Check,
+    Finding,
+    Machine,
+    Run,
+    count,
+    in_each_call,
+    in_each_repetition,
+    on_virtual_gpu,
+)
 from gpututor.errors import CourseError
 from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.events import Event, Kind
@@ -15,6 +27,7 @@ from gpututor.trace.hazards import OUT_OF_BOUNDS, SAME_ELEMENT, UNWRITTEN, hazar
 WHY_IN_BOUNDS = "A GPU reads or overwrites whatever follows a tensor in memory, usually without an error."
 WHY_NO_RACES = "Programs run in any order, many at once: the result changes from run to run."
 WHY_COALESCED = "Memory moves in sectors of 32 bytes. A warp that uses 4 bytes of each moves eight times too much."
+WHY_PROGRAMS = "A program runs on one multiprocessor. With too few of them, the others have nothing to do."
 WHY_TRAFFIC = "Memory bandwidth limits most kernels: half the bytes take half the time."
 _NEARLY = 1e-9
 _SECTORS = 8 * 32
@@ -52,7 +65,7 @@ def coalesced(
     if not 0 < at_least <= 1:
         raise CourseError(f"check {name!r}: a share of {at_least}", "In checks.py, give a share above 0, at most 1.")
 
-    def wrong(kernel: Event) -> tuple[str, str] | None:
+    def wrong(kernel: Event, _: Call) -> tuple[str, str] | None:
         if kernel.requested >= (at_least - _NEARLY) * (kernel.moved - _SECTORS):
             return None
         used = kernel.requested / kernel.moved
@@ -78,7 +91,7 @@ def traffic(
     if not at_most >= 1:
         raise CourseError(f"check {name!r}: {at_most} times the least", "In checks.py, give 1 or more.")
 
-    def wrong(kernel: Event) -> tuple[str, str] | None:
+    def wrong(kernel: Event, _: Call) -> tuple[str, str] | None:
         if kernel.moved <= at_most * kernel.size_bytes + _SECTORS:
             return None
         times = f"{kernel.moved / kernel.size_bytes:.2f} × the least" if kernel.size_bytes else "for nothing"
@@ -89,7 +102,35 @@ def traffic(
     return Check(name, lambda _: sentence, _in_each_kernel(wrong), (), why, advice, on)
 
 
-def _in_each_kernel(wrong: Callable[[Event], tuple[str, str] | None]) -> Callable[[Run], Finding | None]:
+def programs(
+    at_least: int | Callable[[dict[str, Any], Machine], int],
+    *,
+    name: str = "programs",
+    why: str = WHY_PROGRAMS,
+    advice: str = "Give each program a part of the work: the grid at the launch has a program for each part.",
+    on: Applies = on_virtual_gpu,
+) -> Check:
+    """Check that each Triton kernel starts at least so many programs.
+
+    `at_least` is a number, or a function of the drawn arguments and the machine. Raises `CourseError` for a number
+    below 1.
+    """
+    if not callable(at_least) and not at_least >= 1:
+        raise CourseError(f"check {name!r}: {at_least} programs", "In checks.py, give 1 or more.")
+
+    def find(run: Run) -> Finding | None:
+        def wrong(kernel: Event, call: Call) -> tuple[str, str] | None:
+            least = at_least(call.drawn, run.machine) if callable(at_least) else at_least
+            if kernel.programs >= least:
+                return None
+            return f"at least {count(least, 'program')}", f"{kernel.name} starts {count(kernel.programs, 'program')}"
+
+        return _in_each_kernel(wrong)(run)
+
+    return Check(name, lambda _: "Kernels start enough programs", find, (), why, advice, on)
+
+
+def _in_each_kernel(wrong: Callable[[Event, Call], tuple[str, str] | None]) -> Callable[[Run], Finding | None]:
     """Return a `Check.find` that applies `wrong`, which returns expected and actual value, to each Triton kernel."""
 
     def find(run: Run, call: Call) -> Finding | None:
@@ -99,7 +140,7 @@ def _in_each_kernel(wrong: Callable[[Event], tuple[str, str] | None]) -> Callabl
             advice = "Launch it with `kernel[grid](...)`."
             return run.finding(call, "a Triton kernel in each call", "none", line_with_most(others), advice)
         for kernel in kernels:
-            if (words := wrong(kernel)) is not None:
+            if (words := wrong(kernel, call)) is not None:
                 return run.finding(call, *words, kernel.line)
         return None
 

@@ -45,6 +45,7 @@ _KINDS = OWN_KINDS | {
     "placement": "Where the outputs live",
     "precision": "Which dtypes the operators use",
     "processes": "What each rank does",
+    "programs": "How many programs a kernel starts",
     "races": "No two streams race for the same memory",
     "source": "What the file uses and avoids",
     "speed": "How fast it is",

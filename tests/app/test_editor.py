@@ -265,8 +265,6 @@ async def test_letters_right_behind_the_key_that_goes_to_the_editor_are_text(pil
 async def test_letters_after_next_are_commands_and_not_text(
     pilot: Pilot[None], screen: MainScreen, env: AppEnv
 ) -> None:
-    await pilot.press("e")
-    await until(pilot, lambda: pilot.app.focused is screen.panes.editor, "for the focus")
     await run_checks(pilot)
     await until(pilot, lambda: isinstance(pilot.app.focused, CheckRow), "for the focus")
     before = env.file(1).read_text()

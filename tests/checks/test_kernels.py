@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpututor.checks import coalesced, in_bounds, no_races, races, traffic
+from gpututor.checks import coalesced, in_bounds, no_races, programs, races, traffic
 from gpututor.grading.report import Status
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
@@ -52,7 +52,16 @@ def test_each_kernel_counts_with_its_own_tensors_and_the_worst_decides() -> None
     assert coalesced(at_least=1).find(run) is None
 
 
-@pytest.mark.parametrize("check", [coalesced(at_least=0.5), traffic(at_most=2)], ids=lambda check: check.name)
+def test_each_kernel_starts_as_many_programs_as_the_call_needs() -> None:
+    run = run_of(None, trace=kernels((MIB, MIB, MIB, 3), programs=4))
+    assert programs(4).find(run) is None
+    finding = failure(programs(lambda drawn, machine: 4 + machine.gpus), run)
+    assert (finding.line, finding.got) == (3, "copy starts 4 programs")
+
+
+@pytest.mark.parametrize(
+    "check", [coalesced(at_least=0.5), traffic(at_most=2), programs(1)], ids=lambda check: check.name
+)
 def test_a_call_without_a_triton_kernel_fails(check: Any) -> None:
     assert failure(check, run_of(None)).got == "none"
     finding = failure(check, run_of(None, trace=kernels((MIB, 0, 0, 4), programs=0)))

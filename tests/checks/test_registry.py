@@ -88,6 +88,7 @@ MISTAKES: list[tuple[str, Callable[[], object]]] = [
     ("nothing to count", lambda: MAKE.collectives()),
     ("processes", lambda: find(MAKE.collectives({"allreduce": 1}))),
     *[("share.*checks.py", lambda odd=odd: MAKE.coalesced(at_least=odd)) for odd in (0, -1, 1.5, math.nan)],
+    *[("programs.*checks.py", lambda odd=odd: MAKE.programs(odd)) for odd in (0, -1)],
     *[("least.*checks.py", lambda odd=odd: MAKE.traffic(at_most=odd)) for odd in (0, 0.5, math.nan)],
     ("nothing to count.*checks.py", lambda: MAKE.launches()),
     ("amount failed: KeyError.*checks.py", lambda: find(MAKE.launches(lambda drawn, machine: drawn["m"]))),

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import torch
 
-from gpututor.checks import coalesced, in_bounds, launches, no_races, parity, placement, structure, syncs, traffic
+from gpututor.checks import (
+    coalesced,
+    in_bounds,
+    launches,
+    no_races,
+    parity,
+    placement,
+    programs,
+    structure,
+    syncs,
+    traffic,
+)
+
+WIDEST = 128
+"""Columns that a single program may take."""
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
@@ -28,6 +42,10 @@ checks = [
         by_name={"aten::*": 0},
         why="One launch adds up all columns.",
         advice="Launch the kernel once, with a program for each block of columns, and store every sum there.",
+    ),
+    programs(
+        lambda drawn, machine: 1 + (drawn["x"].shape[1] > WIDEST),
+        advice="A program for each block of columns: triton.cdiv(columns, BLOCK) of them.",
     ),
     coalesced(
         at_least=0.75,

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import torch
 
-from gpututor.checks import coalesced, in_bounds, launches, no_races, parity, placement, structure, syncs, traffic
+from gpututor.checks import (
+    coalesced,
+    in_bounds,
+    launches,
+    no_races,
+    parity,
+    placement,
+    programs,
+    structure,
+    syncs,
+    traffic,
+)
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
@@ -28,6 +39,10 @@ checks = [
         by_name={"aten::*": 0},
         why="Each PyTorch operator reads and writes the whole matrix.",
         advice="Compute everything between one tl.load and one tl.store, and launch the kernel once.",
+    ),
+    programs(
+        lambda drawn, machine: 1 + (len(drawn["x"]) > 3),
+        advice="A program for each row: the grid is (rows,), and tl.program_id(0) is the row.",
     ),
     coalesced(at_least=0.7, advice="Let the lanes of a program be neighbors in a row."),
     traffic(
