@@ -53,8 +53,11 @@ class EditorLeft(Message):
     """The editor lost the focus."""
 
 
-class TabsReplaced(Message):
-    """The editor put spaces for tabs at the start of pasted lines."""
+@dataclass(eq=False, repr=False)
+class EditorReplied(Message):
+    """The editor has a sentence for the status bar."""
+
+    sentence: str
 
 
 @dataclass(eq=False, repr=False)

@@ -285,3 +285,21 @@ async def test_the_setting_turns_it_on_and_off_at_once(env: AppEnv, on: bool) ->
         await pilot.press("x")
         assert editor.text == ("bc\n" if on else "xabc\n")
     assert read_settings(path).settings.vim is on
+
+
+async def test_a_command_line_is_shown_and_a_second_esc_leaves_nothing(env: AppEnv) -> None:
+    write("vim = true\n")
+    async with env.start() as pilot:
+        await until(pilot, lambda: main_screen(pilot).panes.editor.vim is not None, "for the setting")
+        editor = await edit(pilot, "one\ntwo\n")
+        await until_shown(pilot, "Esc Leave")
+        await pilot.press("colon", "w")
+        await until_shown(pilot, " :w ")
+        await pilot.press("enter")
+        await until_shown(pilot, "There is no :w.")
+        await pilot.press("colon", "2", "enter")
+        await until(pilot, lambda: editor.cursor_location == (1, 0), "for the line")
+        await pilot.press("i", "x", "escape", "escape", "x")
+        await until(pilot, lambda: editor.text == "one\ntwo\n", "for the letter to go: the second Esc left nothing")
+        await pilot.press("escape")
+        await until(pilot, lambda: main_screen(pilot).panes.current is Pane.TASK, "for the task")

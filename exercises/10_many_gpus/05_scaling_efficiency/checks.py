@@ -20,6 +20,11 @@ SLACK_NS = 20_000
 FEW_BYTES = 64
 """Bytes of times that the ranks compare by an all-reduce; those of gradients are more."""
 BY_EVENTS = called("elapsed_time")
+PARTS = {
+    "the mean squared error": ("aten::mse_loss",),
+    "an update of the parameters": ("aten::_foreach_add_", "aten::_fused_sgd_", "aten::add_", "aten::sub_"),
+}
+"""Parts of a step with the kernels that show them; the products show the passes."""
 FIGURES = ("one", "strong", "weak", "strong_efficiency", "weak_efficiency")
 
 
@@ -69,6 +74,9 @@ def problem_of(
     times = [steps[place + 1].start - steps[place].start for place in chosen if place + 1 in chosen]
     if not times:
         return f"two or more steps on {rows} rows, {how}", f"{len(chosen)}"
+    for part, names in PARTS.items():
+        if not all(any(event.name in names for event in steps[place].work) for place in chosen[:-1]):
+            return f"{part} in each step on {rows} rows, {how}", "none in some"
     usual = sorted(times[len(times) // 2 :])
     if not LOW * usual[0] <= reported * 1e9 <= HIGH * (usual[-1] + SLACK_NS):
         took = " to ".join(dict.fromkeys(duration(time) for time in (usual[0], usual[-1])))

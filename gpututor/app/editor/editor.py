@@ -17,7 +17,7 @@ from gpututor.app.editor.find import Match
 from gpututor.app.editor.python_text import PARTNERS
 from gpututor.app.editor.rendering import CodeArea
 from gpututor.app.editor.vim import Mode, Vim
-from gpututor.app.messages import EditorLeft, FindRequested, ModeChanged, TabsReplaced
+from gpututor.app.messages import EditorLeft, EditorReplied, FindRequested, ModeChanged
 
 
 class Editor(CodeArea):
@@ -44,14 +44,21 @@ class Editor(CodeArea):
 
     def use_vim(self, on: bool) -> None:
         """Turn Vim's keys on or off."""
+        changed = lambda: self.post_message(ModeChanged())  # noqa: E731
         find = lambda by: self.post_message(FindRequested(by))  # noqa: E731
-        self.vim = Vim(self, lambda: self.post_message(ModeChanged()), find) if on else None
+        reply = lambda sentence: self.post_message(EditorReplied(sentence))  # noqa: E731
+        self.vim = Vim(self, changed, find, reply) if on else None
         self.post_message(ModeChanged())
 
     @property
     def mode(self) -> str:
         """Name of the Vim mode; empty without Vim's keys."""
         return self.vim.mode if self.vim is not None else ""
+
+    @property
+    def shown_mode(self) -> str:
+        """The Vim mode, or what was typed after `:`; empty without Vim's keys."""
+        return self.vim.command_line or self.vim.mode if self.vim is not None else ""
 
     def check_consume_key(self, key: str, character: str | None = None) -> bool:
         takes_text = self.vim is None or self.vim.mode is Mode.INSERT
@@ -224,7 +231,7 @@ class Editor(CodeArea):
         text = python_text.without_leading_tabs(event.text)
         if text != event.text and not self.read_only:
             event.text = text  # Textual inserts it later
-            self.post_message(TabsReplaced())
+            self.post_message(EditorReplied("Each tab at the start of a line became four spaces."))
 
     async def action_paste(self) -> None:  # type: ignore[override]  # Textual awaits what an action returns
         await self.on_event(events.Paste(self.app.clipboard))

@@ -51,9 +51,18 @@ _MOST_TIMES = 9999
 class Vim:
     """Keys of Vim for a text area. Text that is typed in INSERT mode is left to the area."""
 
-    def __init__(self, area: TextArea, changed: Callable[[], object], find: Callable[[int], object]) -> None:
-        """`changed` is called for another mode. `find` asks for a text (0), or goes to the next or previous match."""
-        self._area, self._changed, self._find = area, changed, find
+    def __init__(
+        self,
+        area: TextArea,
+        changed: Callable[[], object],
+        find: Callable[[int], object],
+        reply: Callable[[str], object],
+    ) -> None:
+        """`changed` is called for another mode or command line, and `reply` with a sentence for the user.
+
+        `find` asks for a text (0), or goes to the next or previous match.
+        """
+        self._area, self._changed, self._find, self._reply = area, changed, find, reply
         self.mode = Mode.NORMAL
         self._keys = ""
         """Keys of a command that is not complete yet."""
@@ -69,6 +78,8 @@ class Vim:
         """The text when the INSERT mode began."""
         self._changing = ""
         """Keys of the change that the INSERT mode belongs to."""
+        self._left_insert = False
+        """True right after Esc ended the INSERT mode: a second Esc, typed from habit, does nothing."""
 
     # Keys
 
@@ -76,6 +87,7 @@ class Vim:
         """Handle a key; return False if it is for the text area. `character`: what it would insert."""
         if key == "escape":
             return self.escape()
+        self._left_insert = False
         if self.mode is Mode.INSERT:
             return False
         if key == "ctrl+r":
@@ -84,6 +96,7 @@ class Vim:
         letter = character if character and character.isprintable() else ""
         if self._keys[:1] == ":":
             self._extend_command_line(key, letter)
+            self._changed()
             return True
         if key in _HALF_PAGE:
             self._keys, letter = "", f"{max(1, self._area.size.height // 2)}{_HALF_PAGE[key]}"
@@ -101,15 +114,21 @@ class Vim:
             self._run(self._keys)
             self._keys = ""
         except Incomplete:
-            pass
+            if self.command_line:
+                self._changed()
         if self.mode is Mode.NORMAL:
             self._clamp()
         elif self.mode in (Mode.VISUAL, Mode.VISUAL_LINE):
             self._show_selection()
         return True
 
+    @property
+    def command_line(self) -> str:
+        """Return `:` and what was typed after it; empty outside of a command line."""
+        return self._keys if self._keys[:1] == ":" else ""
+
     def _extend_command_line(self, key: str, letter: str) -> None:
-        """Collect what follows `:`, up to Enter. Only a line's number does something: the app saves by itself."""
+        """Collect what follows `:`, up to Enter. Only a line's number does something."""
         if key != "enter":
             self._keys = self._keys[:-1] if key == "backspace" else self._keys + letter
             return
@@ -117,14 +136,19 @@ class Vim:
         if number.isdecimal() and self.mode is Mode.NORMAL:
             self._run(f"{number.lstrip('0') or 1}G")
             self._clamp()
+        elif number:
+            self._reply(f"There is no :{number}. The app saves by itself; : and a number goes to that line.")
 
     def escape(self) -> bool:
         """Go back to NORMAL mode, or drop an incomplete command; return False if there is nothing to leave."""
         if self.mode is Mode.NORMAL or (self.mode is not Mode.INSERT and _count(self._keys)[1]):
-            waited, self._keys = bool(self._keys), ""
+            waited, self._keys = bool(self._keys) or self._left_insert, ""
+            self._left_insert = False
+            self._changed()
             return waited
         if self.mode is Mode.INSERT:
             self._end_insert()
+            self._left_insert = True
         else:
             self._area.move_cursor(self._cursor)
         self._keys = ""

@@ -29,6 +29,7 @@ from gpututor.app.main.panes import Panes, layout_classes
 from gpututor.app.main.runs import RunController
 from gpututor.app.messages import (
     EditorLeft,
+    EditorReplied,
     ExerciseChosen,
     FindRequested,
     GradingProgressed,
@@ -38,7 +39,6 @@ from gpututor.app.messages import (
     ModeChanged,
     ReadyForKeys,
     SettingsChanged,
-    TabsReplaced,
 )
 from gpututor.app.screens.base import BaseScreen
 from gpututor.app.textual_private import rebind
@@ -293,7 +293,7 @@ class MainScreen(BaseScreen[None]):
         self.show_keys()
 
     def _show_mode(self) -> None:
-        vim = self.panes.editor.mode if self.is_in_editor else ""
+        vim = self.panes.editor.shown_mode if self.is_in_editor else ""
         self.status.show_mode(vim or (EDIT if self.takes_text else COMMAND))
 
     def show_keys(self) -> None:
@@ -307,7 +307,12 @@ class MainScreen(BaseScreen[None]):
         elif pane is Pane.COURSE:
             keys = (("Enter", "Open"), ("/", "Filter"), ("v", course.next_view))
             keys = (*keys, ("Esc", "Show all")) if course.is_narrowed else keys
-        elif pane is Pane.CODE and not self.running and self.panes.has_editor and self.panes.editor.vim is None:
+        elif (
+            pane is Pane.CODE
+            and not self.running
+            and self.panes.has_editor
+            and self.panes.editor.mode in ("", "NORMAL")
+        ):
             keys = (("Esc", "Leave"),)
         if self._is_zoomed and commands:
             zoom = self.commands["zoom"]
@@ -447,6 +452,7 @@ class MainScreen(BaseScreen[None]):
     @on(ModeChanged)
     def _mode_changed(self) -> None:
         self._show_mode()
+        self.show_keys()
 
     @on(FindRequested)
     async def _find_requested(self, message: FindRequested) -> None:
@@ -455,9 +461,9 @@ class MainScreen(BaseScreen[None]):
         else:
             await self.editing.find()
 
-    @on(TabsReplaced)
-    def _tabs_replaced(self) -> None:
-        self.status.show_message("Each tab at the start of a line became four spaces.")
+    @on(EditorReplied)
+    def _editor_replied(self, message: EditorReplied) -> None:
+        self.status.show_message(message.sentence)
 
     @on(events.DescendantFocus)
     @on(CheckRow.Opened)
