@@ -233,7 +233,7 @@ class AttemptController:
         host.panes.set_class(attempt is not None, "ran")
         host.panes.editor.show_costs({})
         if attempt is None:
-            key = host.key_now("run_checks")
+            key = host.key_of("run_checks")
             results.show_nothing(
                 f"○ Not run yet. {key} saves your file and runs the checks.", f"On {host.planned_device}"
             )
