@@ -40,6 +40,8 @@ class LineChosen(Message):
     line: int
     of: str | None = None
     """Text that the line belongs to, which may have been edited since; None for the file as it is."""
+    error: str = ""
+    """The error that stopped a run at this line."""
 
 
 @dataclass(eq=False, repr=False)

@@ -409,3 +409,25 @@ async def test_progress_causes_a_layout_only_if_it_needs_another_line(
         await until_shown(pilot, "there is room")
         await until_shown(pilot, "in a line")
         assert device.size.height == 2
+
+
+@pytest.mark.parametrize(
+    ("got", "shown"),
+    [
+        (
+            "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and "
+            "cpu!, at line 2: x on cuda:0, self.mean on cpu (call 1 of 3)",
+            "EDIT x on cuda:0, self.mean on cpu ",
+        ),
+        ("ZeroDivisionError: division by zero, at line 2", "EDIT ZeroDivisionError: division by zero"),
+    ],
+)
+async def test_the_line_of_an_error_is_shown_with_the_error(env: AppEnv, got: str, shown: str) -> None:
+    failed = verdict("runs", Status.FAILED, expected="no error", got=got, line=2)
+    env.client = ScriptedClient(lambda request: report(request, verdict("loads"), failed))
+    async with env.start() as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, "no error")
+        await pilot.press("f")
+        await until_shown(pilot, shown)
+        assert main_screen(pilot).panes.editor.cursor_location[0] == 1

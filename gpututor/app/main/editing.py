@@ -337,8 +337,8 @@ class EditorController:
             self._host.status.show_message("")
         self._described = ""
 
-    def go_to_line(self, line: int, of: str | None = None) -> None:
-        """Show a line of the file, or of an earlier text of it, in the code pane."""
+    def go_to_line(self, line: int, of: str | None = None, error: str = "") -> None:
+        """Show a line of the file, or of an earlier text of it, in the code pane, and its `error` below."""
         news = ""
         if of is not None:
             from gpututor.app.editor.line_costs import map_line
@@ -348,12 +348,12 @@ class EditorController:
             news = "" if is_there else f"Line {chosen} of that run has changed or is gone. It was here."
         self._host.show_pane(Pane.CODE)
         # Only a displayed editor knows its size, and so how far to scroll.
-        self._host.call_after_refresh(self._mark_line, line, news)
+        self._host.call_after_refresh(self._mark_line, line, news, error)
 
-    def _mark_line(self, line: int, news: str) -> None:
+    def _mark_line(self, line: int, news: str, error: str) -> None:
         """Go to a line; `news` says why it is not the chosen line."""
         self._editor.go_to_line(line, marked=not news)
         self.describe_line()  # the cursor may have been there before
-        if news:
+        if news or error:
             self._described = self._editor.words_at_cursor()  # else it would replace the news
-            self._host.status.show_message(news)
+            self._host.status.show_message(news or error)

@@ -494,7 +494,7 @@ class MainScreen(BaseScreen[None]):
 
     @on(LineChosen)
     def _line_chosen(self, message: LineChosen) -> None:
-        self.editing.go_to_line(message.line, message.of)
+        self.editing.go_to_line(message.line, message.of, message.error)
 
     @on(Results.Progressed)
     def _run_progressed(self, message: Results.Progressed) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,9 @@ class ScenarioHeadings:
 
 CHANGED = "Your file has changed since this run."
 
+_TENSORS = re.compile(r", at line \d+: (.*? on (?:cuda|cpu)[^(]*)(?<! )")
+"""The tensors of a device mismatch: `x on cuda:0, self.mean on cpu`."""
+
 
 class CheckRow(Vertical, can_focus=True):
     """Row of a check. Enter goes to its line; a command of the screen opens and closes the details."""
@@ -116,7 +120,11 @@ class CheckRow(Vertical, can_focus=True):
     @property
     def place(self) -> LineChosen | None:
         """The line of the graded text that the check points at, if any."""
-        return None if self.verdict.line is None else LineChosen(self.verdict.line, self._source or None)
+        if self.verdict.line is None:
+            return None
+        error = self.verdict.got if self.verdict.check == "runs" else ""
+        tensors = _TENSORS.search(error)  # they are at the end of a long error
+        return LineChosen(self.verdict.line, self._source or None, tensors[1] if tensors else error)
 
     def action_go_to_line(self) -> None:
         if self.place is not None:
