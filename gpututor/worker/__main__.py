@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -54,6 +55,10 @@ def warm_up() -> None:
     from gpututor.worker.guard import code_of_worker
 
     code_of_worker()  # before the first machine, which patches classes of torch
+    # The output of a run is the learner's; `gpututor doctor` names an untested torch.
+    from gpututor.devices.virtual.options import UntestedTorch
+
+    warnings.simplefilter("ignore", UntestedTorch)
     with _virtual_machine():
         _call_usual_operators()
 

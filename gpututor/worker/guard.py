@@ -169,13 +169,16 @@ class TamperGuard:
         self._changed: dict[str, None] = {}
         self._machine = machine.virtual
 
+    def call_begins(self) -> None:
+        """Note the recorder, right before a call of the learner's function: a profile may have used it until then."""
+        self._switched_off = self._recorder.switched_off
+
     def check_recorder(self, limit: int) -> None:
         """Check the recorder, while it is on, right after a call of the learner's function."""
         off = self._recorder.switched_off
         # A real device's recorder is off while the observer itself uses the device.
         if self._recorder.enabled is not True or (self._machine is not None and off != self._switched_off):
             self._changed["recorder.enabled"] = None
-        self._switched_off = off + 1  # the worker does so next
         if self._recorder.trace is not self._trace:
             self._changed["recorder.trace"] = None
         if self._trace.limit != limit:

@@ -220,6 +220,7 @@ def _answer_to_call(
         # A tuple, so that code of the submission that reaches this frame cannot change it.
         digests = (*Encoder(machine.view).digests(arguments).items(),)
         measurement.begin()
+        scenario.tamper_guard.call_begins()
         recorder.enabled = True
         try:
             output, line = call(function, arguments, path, scenario.call_guard)

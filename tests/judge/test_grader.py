@@ -160,6 +160,16 @@ def test_a_little_output_is_in_the_report_and_none_of_the_profiler(grade: Grade)
     assert ".cpp:" not in report.runs[0].output  # PyTorch 2.11 itself warns
 
 
+def test_a_profile_while_the_file_loads_is_no_suspicion(grade: Grade) -> None:
+    report = grade(
+        "import torch\nfrom torch.profiler import ProfilerActivity, profile\n\n\n"
+        "with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):\n"
+        "    torch.ones(3, device='cuda') + 1\n\n\n"
+        "def twice(number):\n    return 2 * number\n"
+    )
+    assert (report.outcome, report.suspicions) == (Outcome.PASSED, ())
+
+
 def test_a_grandchild_does_not_outlive_a_timeout(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
     time_limit(exercise_folder, 1)
     note = tmp_path / "pid"

@@ -67,3 +67,16 @@ def test_a_warm_worker_has_one_thread_so_that_it_may_fork(tmp_path: Path) -> Non
     environment = worker_environment(tmp_path)
     done = subprocess.run([sys.executable, "-c", WARM], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
+
+
+def test_an_untested_torch_writes_nothing_into_a_learners_output() -> None:
+    code = (
+        "from gpututor.devices.virtual import options, virtual_gpu\n"
+        "from gpututor.hardware.packages import Package\n"
+        "from gpututor.worker.__main__ import warm_up\n"
+        "options.TORCH = Package('PyTorch', '1.0', '1.1')\n"
+        "warm_up()\n"
+        "with virtual_gpu():\n    print('entered')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("entered\n", "")

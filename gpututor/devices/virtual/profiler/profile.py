@@ -98,7 +98,9 @@ def init(
     Torch's C++ gets no request for CUDA, which it lacks.
     """
     if not enabled or not (use_cuda or use_device == "cuda") or not active_machine().gpus:
-        given = {"use_cuda": use_cuda, "use_device": use_device, "use_cpu": use_cpu, "use_kineto": use_kineto}
+        given = {"use_device": use_device, "use_cpu": use_cpu, "use_kineto": use_kineto}
+        if use_cuda:  # torch 2.14 has no such argument
+            given["use_cuda"] = use_cuda
         _real_init(self, enabled, **given, **options)
         return
     if use_cuda:
