@@ -52,8 +52,11 @@ SAFE = {
     "torch.cuda.amp.common": {_PLAIN: "amp_definitely_not_available find_spec"},
     "torch.cuda.amp.grad_scaler": {_PLAIN: "GradScaler OptState"},
     "torch.cuda.comm": {_PYTHON: "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter"},
-    "torch.cuda.gds": {_CLASS: "Storage"},
-    "torch.cuda.graphs": {_CLASS: "Tensor Union overload", _PYTHON: "graph_pool_handle make_graphed_callables"},
+    "torch.cuda.gds": {_CLASS: "Storage", _PYTHON: "is_available"},
+    "torch.cuda.graphs": {
+        _CLASS: "OrderedDict Tensor Union overload",
+        _PYTHON: "graph_pool_handle make_graphed_callables",
+    },
     "torch.cuda.jiterator": {_CLASS: "Tensor"},
     "torch.cuda.memory": {
         _PYTHON: "memory_cached max_memory_cached memory_summary memory_stats reset_max_memory_cached "

@@ -243,4 +243,5 @@ def test_the_names_in_the_lists_are_operators_of_torch() -> None:
     assert listed >= _NAMES_IN_LISTS
     known = {name.split("::")[1].split(".")[0].removesuffix("_") for name in torch._C._dispatch_get_all_op_names()}
     known |= {"dim", "is_contiguous", "numel"}  # operators from PyTorch 2.12 on
+    known |= {"cholesky"}  # until 2.13
     assert sorted(name for name in listed if name not in known) == []
