@@ -156,8 +156,15 @@ def record_history(
     compile_context: bool = False,
     global_record_annotations: bool = False,
     skip_actions: Sequence[str] = (),
+    record_pinned_host_memory: bool = False,
+    record_cuda: bool = True,
 ) -> None:
-    """Start recording all GPUs' memory history: `all` events, or the `state` of live blocks. None stops it."""
+    """Start recording all GPUs' memory history: `all` events, or the `state` of live blocks. None stops it.
+
+    PyTorch passes the last two arguments from 2.14 on.
+    """
+    if record_pinned_host_memory or not record_cuda:
+        raise cuda_errors.unsupported("the history of pinned memory", "Leave out record_pinned_host_memory.")
     if enabled not in (None, "state", "all"):
         raise RuntimeError("expected state to be 'state', 'all', or None")  # torch/csrc/cuda/memory_snapshot.cpp
     if context not in _CONTEXTS:

@@ -12,6 +12,7 @@ import torch
 from torch.cuda import _memory_viz
 
 from gpututor.devices.virtual import virtual_gpu
+from gpututor.devices.virtual.api.memory import record_history
 
 MIB = 1 << 20
 cuda_memory: Any = torch.cuda.memory
@@ -85,6 +86,14 @@ def test_the_newest_events_are_kept_and_actions_can_be_skipped() -> None:
 def test_unknown_arguments_are_errors(arguments: dict[str, Any]) -> None:
     with pytest.raises(RuntimeError):
         cuda_memory._record_memory_history(**arguments)
+
+
+def test_arguments_that_are_new_in_2_14_are_refused_by_name() -> None:
+    record_history("all", "all", "all", 1, False, False, False, (), False, True)
+    for newest in ((True, True), (False, False)):
+        with pytest.raises(NotImplementedError, match="pinned"):
+            record_history("all", "all", "all", 1, False, False, False, (), *newest)
+    record_history(None)
 
 
 def test_pytorchs_visualizer_reads_the_dumped_snapshot(tmp_path: Path) -> None:
