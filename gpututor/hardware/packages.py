@@ -34,7 +34,7 @@ TORCH = Package("PyTorch", "2.9", "2.13")
 """The tested versions; docs/virtual-gpu.md has the results."""
 TORCH_REQUIREMENT = "torch>=2.9,<2.15"
 """The versions that pip may install, as in pyproject.toml: 2.15.0 returns wrong results."""
-PACKAGES = {"triton": Package("Triton", "3.6", "3.7")}
+PACKAGES = {"triton": Package("Triton", "3.6", "3.8")}
 
 
 def install_command(name: str) -> str:

@@ -193,6 +193,7 @@ def test_constants_of_the_module_are_read(two_gpus: VirtualMachine) -> None:
     assert x.tolist() == [4.0] * 4
 
 
+@pytest.mark.skipif(triton.__version__.startswith("3.8"), reason="Triton 3.8 accepts smaller products")
 def test_products_are_as_large_as_tensor_cores_need(two_gpus: VirtualMachine) -> None:
     x, out = torch.ones(64, device="cuda"), torch.empty(16, device="cuda")
     product[(1,)](x, out, M=4, K=16)
@@ -349,7 +350,7 @@ def test_triton_is_imported_by_the_program_only(version: str, tmp_path: Any) -> 
         assert done.stdout == "launched\n", done.stderr
     else:
         assert done.returncode == 1
-        assert "Triton 3.6 to 3.7, but this is Triton 2.1.0" in done.stderr
+        assert "Triton 3.6 to 3.8, but this is Triton 2.1.0" in done.stderr
         assert 'pip install "gpututor[triton]"' in done.stderr
 
 
