@@ -360,7 +360,7 @@ def test_students_use_their_course_but_it_does_not_grade(gpututor: Call, course:
     write_student_course(course, tmp_path / "out")
     common = ["--course", str(tmp_path / "out"), "--workspace", str(tmp_path / "mine")]
     assert gpututor(*common, "init", str(tmp_path / "mine")).code == 0
-    assert "1.1   twice_1_1  Twice 1" in gpututor(*common, "list").out
+    assert "1.1 twice_1_1  Twice 1" in gpututor(*common, "list").out
     assert "Hint 1 of 3" in gpututor(*common, "hint", "1.1").out
     for words in ("grade 1.1", "watch 1.1", "solution 1.1 --yes", "diff 1.1 --yes", "verify"):
         said = gpututor(*common, *words.split())
