@@ -110,7 +110,7 @@ def programs(
     advice: str = "Give each program a part of the work: the grid at the launch has a program for each part.",
     on: Applies = on_virtual_gpu,
 ) -> Check:
-    """Check that each Triton kernel starts at least so many programs.
+    """Check that each Triton kernel starts at least `at_least` programs.
 
     `at_least` is a number, or a function of the drawn arguments and the machine. Raises `CourseError` for a number
     below 1.

@@ -73,7 +73,7 @@ def check(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
 
 @contextmanager
 def unchecked() -> Iterator[None]:
-    """Infer shapes in the block: meta kernels and decompositions raise the error, or warn, a second time."""
+    """Switch determinism off in the block, which infers shapes: meta kernels would raise or warn a second time."""
     if not torch.are_deterministic_algorithms_enabled():
         yield
         return
