@@ -112,7 +112,7 @@ async def test_both_timelines_are_on_one_scale_and_move_together(timed: AppEnv) 
 
 async def test_with_nothing_to_compare_it_says_what_to_do(pilot: Pilot[None], env: AppEnv) -> None:
     await pilot.press("V")
-    await until_shown(pilot, "No attempt to compare yet: ^s runs the checks.")
+    await until_shown(pilot, "No attempt to compare yet: r runs the checks.")
     await pilot.press("3")
     await until(pilot, lambda: "No attempt yet that" not in screen_text(pilot.app), "for the answer to go")
     env.client.records = False

@@ -31,7 +31,7 @@ def test_a_version_in_the_range_will_do(installed: Any) -> None:
         require_package("triton")
 
 
-@pytest.mark.parametrize("version", [None, "2.1.0", "3.5.1", "3.8.0", "4.0"])
+@pytest.mark.parametrize("version", [None, "2.1.0", "3.5.1", "3.9.0", "4.0"])
 def test_anything_else_is_not_gradable_with_the_command_that_helps(version: str | None, installed: Any) -> None:
     installed(version)
     with pytest.raises(NotGradableHere, match="Triton") as caught:
