@@ -121,6 +121,11 @@ if sys.platform != "win32":
             super().__init__(app, **options)
             replace_output(self, TerminalOutput)
 
+        def stop_application_mode(self) -> None:
+            # After a resize, tmux shows rows of the alternate screen again when the app has left it.
+            self.write("\x1b[2J")
+            super().stop_application_mode()
+
         def run_input_thread(self) -> None:
             parser, decode = EscapeParser(), getincrementaldecoder("utf-8")().decode
             with selectors.SelectSelector() as selector:

@@ -103,6 +103,9 @@ def application(command: str, port: int, key: str) -> web.Application:
             raise web.HTTPForbidden(text="gpututor answers requests from its own page only.")
         return await handler(request)
 
+    async def add_slash(request: web.Request) -> web.Response:
+        raise web.HTTPMovedPermanently(f"/{key}/")
+
     async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(HEADERS)
 
@@ -111,6 +114,7 @@ def application(command: str, port: int, key: str) -> web.Application:
     aiohttp_jinja2.setup(app, loader=jinja2.FileSystemLoader(server.templates_path))
     app.add_routes(
         [
+            web.get(f"/{key}", add_slash),
             web.get(f"/{key}/", server.handle_index, name="index"),
             web.get(f"/{key}/ws", server.handle_websocket, name="websocket"),
             web.static(f"/{key}/static", server.statics_path, name="static"),

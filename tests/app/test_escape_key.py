@@ -7,6 +7,7 @@ import io
 import os
 import selectors
 import signal
+from collections.abc import AsyncIterator
 from typing import IO, cast
 from unittest import mock
 
@@ -44,14 +45,26 @@ def test_output_to_a_closed_terminal_never_blocks_the_app() -> None:
     assert not output.is_alive()
 
 
-async def test_the_driver_writes_to_output_that_may_be_closed() -> None:
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}
-    try:
-        driver = QuickDriver(App())
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+@pytest.fixture
+async def driver() -> AsyncIterator[QuickDriver]:
+    """Yield a driver that was not started; put back the handlers of the signals that it sets."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)}
+    yield QuickDriver(App())
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+async def test_the_driver_writes_to_output_that_may_be_closed(driver: QuickDriver) -> None:
     assert isinstance(vars(driver)["_file"], TerminalOutput)
+
+
+async def test_the_driver_clears_the_screen_before_it_leaves_it(
+    driver: QuickDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(driver, "write", written.append)
+    driver.stop_application_mode()
+    assert written.index("\x1b[2J") < written.index("\x1b[?1049l")
 
 
 def test_the_driver_looks_more_often_tells_esc_and_reads_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

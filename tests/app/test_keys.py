@@ -36,6 +36,14 @@ async def test_a_command_has_the_keys_of_the_settings_everywhere(env: AppEnv) ->
         await until_shown(pilot, "B ^e")
 
 
+async def test_tabs_show_the_keys_of_the_settings(env: AppEnv) -> None:
+    write('[keys]\ntask = "B"\n')
+    async with env.start((100, 30)) as pilot:
+        await until_shown(pilot, "2 Lesson  B Task  4 Code")
+        settings_file().unlink()
+        await until_shown(pilot, "2 Lesson  3 Task  4 Code")
+
+
 async def test_sentences_name_the_keys_of_the_settings(env: AppEnv) -> None:
     write('[keys]\nrun = "B"\ndevice = "U"\nhint = ["H", "ctrl+e"]\nsolution = "Z"\nnext = "N"\nattempts = "A"\n')
     async with env.start((100, 30)) as pilot:

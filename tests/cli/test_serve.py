@@ -55,13 +55,14 @@ def test_only_the_printed_address_shows_the_page(address: re.Match[str]) -> None
     async def visit() -> list[int]:
         return [
             await status(f"{server}/{key}/"),
+            await status(f"{server}/{key}"),
             await status(f"{server}/"),
             await status(f"{server}/{key[::-1]}/ws"),
             await status(f"{server}/{key}/", Host=f"tutor.example:{port}"),
             await status(f"{server}/{key}/", Origin="http://tutor.example"),
         ]
 
-    assert asyncio.run(visit()) == [200, 404, 404, 403, 403]
+    assert asyncio.run(visit()) == [200, 200, 404, 404, 403, 403]
 
 
 @pytest.mark.parametrize("origin", [None, "http://tutor.example", "null"])

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import graphlib
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 
 import grimp
 import pytest
+
+from tests.support import ROOT
+
+DISTRIBUTIONS = {"markdown_it": "markdown-it-py", "yaml": "pyyaml"}
+"""Distributions whose names differ from those of their modules."""
 
 TORCH_FREE = [
     "gpututor.cli.main",
@@ -78,3 +87,24 @@ def test_no_module_is_in_an_import_cycle() -> None:
     """Late imports and those for types count."""
     graph = grimp.build_graph("gpututor", cache_dir=None)
     assert cycle({module: graph.find_modules_directly_imported_by(module) for module in graph.modules}) == []
+
+
+def imported_packages(file: Path) -> set[str]:
+    """Return the top-level packages that a file imports, at its top or later, without those of Python."""
+    packages = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            packages |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            packages.add(node.module.partition(".")[0])
+    return packages - sys.stdlib_module_names - {"gpututor"}
+
+
+def test_each_imported_package_is_a_declared_dependency() -> None:
+    """A package that only another package brings can be gone tomorrow. Extras count. Without pytest, nothing loads its plugin."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {name: words for name, words in project["optional-dependencies"].items() if name != "test"}
+    lines = [*project["dependencies"], *(line for words in extras.values() for line in words)]
+    declared = {re.split(r"[<>=;\[ ]", line)[0] for line in lines}
+    imported = {name for file in (ROOT / "gpututor").rglob("*.py") for name in imported_packages(file)}
+    assert {DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in imported} - {"pytest"} == declared

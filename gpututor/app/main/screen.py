@@ -267,6 +267,7 @@ class MainScreen(BaseScreen[None]):
             return False
         self.commands = {command.id: command for command in commands}
         rebind(self, bindings(commands))
+        self.tabs.show_keys([self.letter_of(f"show_{pane}") for pane in Pane])
         return True
 
     async def caught_up(self) -> None:

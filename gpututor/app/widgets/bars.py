@@ -25,7 +25,7 @@ COMMAND, EDIT = "COMMAND", "EDIT"
 
 
 class TabBar(Widget):
-    """Tabs by number, the current one marked; a title on the right."""
+    """Tabs with their keys, the current one marked; a title on the right."""
 
     @dataclass(eq=False, repr=False)
     class Chosen(Message):
@@ -40,10 +40,16 @@ class TabBar(Widget):
         """`heading`: a text before the tabs. With `shrinks`, tabs are narrower on narrow screens, for the title."""
         super().__init__(id=id)
         self._names = tuple(names)
+        self._keys = tuple(str(number) for number in range(1, len(names) + 1))
         self._heading = heading
         self._shrinks = shrinks
         self._current, self._title = 0, ""
         self._flagged: Collection[int] = ()
+
+    def show_keys(self, keys: Sequence[str]) -> None:
+        """Show other keys than the numbers, one for each tab."""
+        self._keys = tuple(keys)
+        self.refresh()
 
     def show(self, current: int, title: str = "", flagged: Collection[int] = ()) -> None:
         """Mark the tab `current`, from 0; tabs in `flagged` get a `!`."""
@@ -78,12 +84,13 @@ class TabBar(Widget):
 
     def _tabs(self) -> list[str]:
         """Return the text of each tab. The widths of tabs that shrink depend on the screen's, not on the title's."""
-        names = [f"{number + 1} {name}{' !' * (number in self._flagged)}" for number, name in enumerate(self._names)]
+        titles = zip(self._keys, self._names, strict=True)
+        names = [f"{key} {name}{' !' * (number in self._flagged)}" for number, (key, name) in enumerate(titles)]
         wide = [f" {name} " for name in names]
         if not self._shrinks:
             return wide
         tight = [f" {name}" for name in names]
-        short = [f" {name} " if at == self._current else f" {at + 1} " for at, name in enumerate(names)]
+        short = [f" {name} " if at == self._current else f" {self._keys[at]} " for at, name in enumerate(names)]
         width = self.size.width - _TITLE_WIDTH - 4
         return next((tabs for tabs in (wide, tight, short) if sum(map(len, tabs)) <= width), short)
 
