@@ -39,6 +39,10 @@ _WORDS: list[tuple[Callable[[torch.dtype], Any], str]] = [
     (lambda d: torch.vdot(_ones(3, dtype=d), _ones(3, dtype=d)), "dot"),
     (lambda d: F.max_pool2d(_ones(1, 4, 4, dtype=d), 2), "max_pool2d_with_indices_out_cuda_frame"),
     (lambda d: F.avg_pool2d(_ones(1, 4, 4, dtype=d), 2), "avg_pool2d_out_cuda_frame"),
+    (
+        lambda d: F.interpolate(_ones(1, 3, 4, 4, dtype=d), size=2, mode="bicubic", antialias=True),
+        "upsample_bilinear2d_out_frame",
+    ),
     (lambda d: F.mse_loss(_ones(2, dtype=d), _ones(2, dtype=d)), "mse_cuda"),
     (lambda d: _ones(2, 2, dtype=d).softmax(0), "host_softmax"),
     (lambda d: torch.randn(2, dtype=d, device="cuda"), "normal_kernel_cuda"),
