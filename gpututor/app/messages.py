@@ -96,3 +96,5 @@ class FindRequested(Message):
     """A Vim key asks for a text to find (0), or for the next (1) or previous (-1) match."""
 
     by: int
+    word: str
+    """The word to find; empty for the last text."""

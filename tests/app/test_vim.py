@@ -49,6 +49,14 @@ CASES = [
     ("a.b.|c", "F.", "a.b|.c"),
     ("|a b", "f ", "a| b"),
     ("|abc", "fz", "|abc"),
+    ("a\n|b\n\nc", "}", "a\nb\n|\nc"),
+    ("a\n\nb\n|c", "{", "a\n|\nb\nc"),
+    ("a\n\nb\n|c", "2{", "|a\n\nb\nc"),
+    ("|a\n\nbc", "3}", "a\n\nb|c"),
+    ("|f(a, (b))", "%", "f(a, (b)|)"),
+    ("f(\n  a[0],\n|)", "%", "f|(\n  a[0],\n)"),
+    ("|abc", "%", "|abc"),
+    ("|f(a", "%", "|f(a"),
     # Into INSERT mode and back
     ("a|b", f"ix{ESC}", "a|xb"),
     ("a|b", f"ax{ESC}", "ab|x"),
@@ -92,6 +100,24 @@ CASES = [
     ("  o|ne\nx", f"cca{ESC}", "  |a\nx"),
     ("|one two", f"c2wa{ESC}", "|a"),
     ("|abc", "dz", "|abc"),
+    ("|one two", "daw", "|two"),
+    ("|a\nb\n\nc", "d}", "|\nc"),
+    ("a |(b) c", "d%", "a | c"),
+    ("f(a, g(|b))", f"ci(x{ESC}", "f(a, g(|x))"),
+    ("f(a, g(|b))", "da)", "f(a, g|)"),
+    ("f(|a, g(b))", f"cibx{ESC}", "f(|x)"),
+    ("a = [\n  |1,\n]", "di]", "a = [|]"),
+    ("f(|)", f"ci(x{ESC}", "f(|x)"),
+    ("|print('a b')", f"ci'x{ESC}", "print('|x')"),
+    ('f("a|", "b")', 'da"', 'f(|, "b")'),
+    ("|abc", "di(x", "|bc"),
+    # Joining lines, and case
+    ("|a\n  b\nc", "J", "a| b\nc"),
+    ("|f(\n  a,\n)", "3J", "f( a,|)"),
+    ("a\n|b", "J", "a\n|b"),
+    ("|a\nb\nc", "J.", "a b| c"),
+    ("a|bC", "2~", "aB|c"),
+    ("|ab", "~.", "A|B"),
     # Registers
     ("|a\nb", "yyp", "a\n|a\nb"),
     ("|a\nb", "yyjp", "a\nb\n|a"),
@@ -135,6 +161,8 @@ CASES = [
     ("|abc", f"vl{ESC}x", "a|c"),
     ("a|bc d", "viwd", "| d"),
     ("ab|c", "vohd", "|a"),
+    ("f(a|b)", "vi(d", "f(|)"),
+    ("|a\nb\nc", "VjJ", "a| b\nc"),
     ("|ab", f"d{ESC}x", "|b"),
     ("|a.bc", f"vf{ESC}ld", "|bc"),
     # What is not offered does nothing, and takes the keys that Vim would take.
@@ -219,6 +247,17 @@ async def test_modes_find_and_esc_are_those_of_vim(env: AppEnv) -> None:
         await pilot.press("v", "n")
         await settle(pilot)
         assert (editor.cursor_location[0], editor.mode) == (0, Mode.NORMAL)
+
+
+async def test_the_word_at_the_cursor_is_found_without_the_bar(vim: Pilot[None]) -> None:
+    editor = await edit(vim)
+    editor.show("ab = 1\nabc = ab\nprint(ab)\n")
+    await settle(vim)
+    editor.move_cursor((0, 0))
+    for keys, place in (("*", (1, 6)), ("n", (2, 6)), ("*", (0, 0)), ("#", (2, 6)), ("N", (1, 6))):
+        await vim.press(*keys)
+        await until(vim, lambda place=place: editor.cursor_location == place, f"for {keys}")  # type: ignore[misc]
+    assert editor.has_focus
 
 
 async def test_a_repetition_inserts_only_text_that_was_typed_in_one_place(pilot: Pilot[None]) -> None:

@@ -45,7 +45,7 @@ class Editor(CodeArea):
     def use_vim(self, on: bool) -> None:
         """Turn Vim's keys on or off."""
         changed = lambda: self.post_message(ModeChanged())  # noqa: E731
-        find = lambda by: self.post_message(FindRequested(by))  # noqa: E731
+        find = lambda by, word: self.post_message(FindRequested(by, word))  # noqa: E731
         reply = lambda sentence: self.post_message(EditorReplied(sentence))  # noqa: E731
         self.vim = Vim(self, changed, find, reply) if on else None
         self.post_message(ModeChanged())

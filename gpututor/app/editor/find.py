@@ -248,6 +248,14 @@ class FindBar(Vertical):
         self.screen.set_focus(self._find)
         self._find.action_select_all()
 
+    def take_word(self, word: str) -> None:
+        """Make a whole word the needle, without searching."""
+        with self.prevent(Input.Changed):
+            self._find.value = word
+        for name, is_on in (("regex", False), ("whole-word", True)):
+            self._words[name].is_on = is_on
+            self._words[name].refresh()
+
     def close(self) -> None:
         self.remove_class("-open")
 

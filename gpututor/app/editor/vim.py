@@ -12,7 +12,7 @@ from textual.widgets.text_area import Selection
 
 from gpututor.app.editor import python_text
 from gpututor.app.editor.python_text import Location, TextPositions
-from gpututor.app.editor.vim_motions import FINDS, Incomplete, MotionTarget, indent, inner_word, target
+from gpututor.app.editor.vim_motions import FINDS, Incomplete, MotionTarget, indent, inner_word, target, text_object
 
 
 class Mode(StrEnum):
@@ -55,12 +55,13 @@ class Vim:
         self,
         area: TextArea,
         changed: Callable[[], object],
-        find: Callable[[int], object],
+        find: Callable[[int, str], object],
         reply: Callable[[str], object],
     ) -> None:
         """`changed` is called for another mode or command line, and `reply` with a sentence for the user.
 
-        `find` asks for a text (0), or goes to the next or previous match.
+        `find` asks for a text (0), or goes to the next (1) or previous (-1) match of a word or, without one, of the
+        last text.
         """
         self._area, self._changed, self._find, self._reply = area, changed, find, reply
         self.mode = Mode.NORMAL
@@ -201,7 +202,13 @@ class Vim:
         elif letter in "/nN":
             self._keys = ""  # complete, so that Esc leaves VISUAL mode
             self.escape()
-            self._find({"/": 0, "n": 1, "N": -1}[letter])
+            self._find({"/": 0, "n": 1, "N": -1}[letter], "")
+        elif letter in "*#":
+            self._find_word(1 if letter == "*" else -1)
+        elif letter == "J":
+            self._join(self._cursor[0], max(2, times), keys)
+        elif letter == "~":
+            self._swap_case(times, keys)
         elif (there := self._target(rest, count)) is not None:
             self._go(there.to)
 
@@ -220,13 +227,18 @@ class Vim:
             self._area.move_cursor(self._cursor)
         elif letter == "o":
             self._anchor, self._cursor = self._cursor, self._anchor
-        elif rest in ("i", "a", "r"):
+        elif letter in "ia":
+            ends = text_object(rest, self._cursor, self._lines)
+            if ends is not None and ends[0] < ends[1]:
+                self._anchor, (row, column) = ends
+                self._cursor = (row, column - 1)
+        elif letter == "J":
+            self._switch(Mode.NORMAL)
+            self._join(start[0], max(2, end[0] - start[0] + 1), "")
+        elif rest == "r":
             raise Incomplete
-        elif rest == "iw":
-            self._anchor, (row, column) = inner_word(self._cursor, self._lines[self._cursor[0]])
-            self._cursor = (row, column - 1)
         else:
-            return letter in "iaIAOpPu.r"  # these do nothing here
+            return letter in "IAOpPu.r~*#"  # these do nothing here
         return True
 
     def _go(self, to: Location) -> None:
@@ -239,14 +251,17 @@ class Vim:
     def _operate_on(self, operator: str, keys: str, count: int, all_keys: str) -> None:
         """Run an operator on the text of a motion, of lines or of a word. Raises `Incomplete`."""
         again, rest = _count(keys)
-        if len(rest) < 2 and rest in f"ia{_WITH_ANOTHER_KEY}":
+        if len(rest) < 2 and rest in _WITH_ANOTHER_KEY:
             raise Incomplete
         count = (count or 1) * (again or 1) if count or again else 0
         row = self._cursor[0]
         if rest[0] == operator:
             span = VimSpan((row, 0), (min(row + (count or 1), len(self._lines)) - 1, 0), lines=True)
-        elif rest == "iw":
-            span = VimSpan(*inner_word(self._cursor, self._lines[row]))
+        elif rest[0] in "ia":
+            ends = text_object(rest, self._cursor, self._lines)
+            if ends is None:
+                return
+            span = VimSpan(*ends)
         else:
             there = self._target("e" if operator == "c" and rest == "w" else rest, count)
             if operator == "c" and rest == "w" and there is not None:
@@ -330,6 +345,37 @@ class Vim:
             self._edit(character * times, (row, column), (row, column + times))
             self._go((row, column + times - 1))
             self._last_change = (keys, "")
+
+    def _swap_case(self, times: int, keys: str) -> None:
+        row, column = self._cursor
+        text = self._lines[row][column : column + times]
+        if text:
+            self._edit(text.swapcase(), (row, column), (row, column + len(text)))
+            self._go((row, column + len(text)))
+            self._last_change = (keys, "")
+
+    def _join(self, row: int, count: int, keys: str) -> None:
+        """Join lines, with a blank in place of each indentation."""
+        lines = self._lines[row : row + count]
+        if len(lines) < 2:
+            return
+        line, column = lines[0], 0
+        for following in lines[1:]:
+            column, text = len(line), following.lstrip()
+            blank = " " if text and not text.startswith(")") and line[-1:] not in ("", " ") else ""
+            line += blank + text
+        self._edit(line, (row, 0), (row + len(lines) - 1, len(lines[-1])))
+        self._go((row, column))
+        if keys:
+            self._last_change = (keys, "")
+
+    def _find_word(self, by: int) -> None:
+        """Go to the next (1) or previous (-1) occurrence of the word at the cursor."""
+        line = self._lines[self._cursor[0]]
+        (_, start), _ = inner_word(self._cursor, line)
+        word = re.search(r"\w+", line[start:])
+        if word is not None:
+            self._find(by, word[0])
 
     # INSERT mode, undo, repetition
 

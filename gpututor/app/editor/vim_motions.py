@@ -1,4 +1,4 @@
-"""Motions of Vim: where a key leads to in lines of text."""
+"""Motions and text objects of Vim: where a key leads to in lines of text, and what belongs together there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from gpututor.app.editor.python_text import Location, TextPositions
 
 FINDS = "fFtT"
 _WORD = re.compile(r"\w+|[^\w\s]+|^$", re.MULTILINE)
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_OPENING = {close: open for open, close in _CLOSING.items()}
+_BRACKETS = {letter: pair[0] for pair in ("()b", "[]", "{}B") for letter in pair}
+"""Opening bracket of each key after `i` or `a`."""
 
 
 class Incomplete(Exception):
@@ -60,6 +64,25 @@ def target(keys: str, count: int, cursor: Location, lines: Sequence[str], last_f
                 raise Incomplete
             to = min(times, len(lines)) - 1
             return MotionTarget((to, indent(lines[to])), included=True, lines=True) if keys[1] == "g" else None
+        case "{" | "}":
+            return _by_paragraphs(times if letter == "}" else -times, row, lines)
+        case "%":
+            return _matching_bracket(cursor, lines)
+    return None
+
+
+def text_object(keys: str, cursor: Location, lines: Sequence[str]) -> tuple[Location, Location] | None:
+    """Return both ends of what keys such as `iw` or `a(` name; None if there is none. Raises `Incomplete`."""
+    if len(keys) < 2:
+        raise Incomplete
+    around, letter, line = keys[0] == "a", keys[1], lines[cursor[0]]
+    if letter == "w":
+        start, (row, end) = inner_word(cursor, line)
+        return start, (row, end + (len(line[end:]) - len(line[end:].lstrip())) * around)
+    if letter in "\"'`":
+        return _quoted(letter, cursor, line, around=around)
+    if letter in _BRACKETS:
+        return _bracketed(_BRACKETS[letter], cursor, lines, around=around)
     return None
 
 
@@ -107,3 +130,60 @@ def _find_in_line(keys: str, times: int, cursor: Location, line: str, last_find:
         if at < 0:
             return None
     return MotionTarget((row, at - step if kind in "tT" else at), included=step > 0)
+
+
+def _by_paragraphs(times: int, row: int, lines: Sequence[str]) -> MotionTarget:
+    """Go to an empty line, before or after lines with text; else to an end of the text."""
+    step = 1 if times > 0 else -1
+    for _ in range(abs(times)):
+        while 0 <= row < len(lines) and not lines[row]:
+            row += step
+        while 0 <= row < len(lines) and lines[row]:
+            row += step
+    if row < 0:
+        return MotionTarget((0, 0))
+    return MotionTarget((row, 0)) if row < len(lines) else MotionTarget((len(lines) - 1, len(lines[-1])))
+
+
+def _matching_bracket(cursor: Location, lines: Sequence[str]) -> MotionTarget | None:
+    """Go from the first bracket of the line, at the cursor or after it, to its partner."""
+    row, column = cursor
+    bracket = re.search(r"[][(){}]", lines[row][column:])
+    if bracket is None:
+        return None
+    at = (row, column + bracket.start())
+    ends = _bracket(bracket[0] if bracket[0] in _CLOSING else _OPENING[bracket[0]], at, lines)
+    return None if ends is None else MotionTarget(ends[1] if ends[0] == at else ends[0], included=True)
+
+
+def _bracketed(
+    opening: str, cursor: Location, lines: Sequence[str], *, around: bool
+) -> tuple[Location, Location] | None:
+    ends = _bracket(opening, cursor, lines)
+    if ends is None:
+        return None
+    (first, start), (last, end) = ends
+    return ((first, start), (last, end + 1)) if around else ((first, start + 1), (last, end))
+
+
+def _bracket(opening: str, cursor: Location, lines: Sequence[str]) -> tuple[Location, Location] | None:
+    """Return the places of the innermost pair of brackets around the cursor, or at it."""
+    text = "\n".join(lines)
+    known = TextPositions(text)
+    at, starts = known.offset(cursor), list[int]()
+    for bracket in re.finditer(f"[{re.escape(opening + _CLOSING[opening])}]", text):
+        end = bracket.start()
+        if bracket[0] == opening:
+            starts.append(end)
+        elif starts and (start := starts.pop()) <= at <= end:
+            return known.location(start), known.location(end)
+    return None
+
+
+def _quoted(quote: str, cursor: Location, line: str, *, around: bool) -> tuple[Location, Location] | None:
+    """Return the ends of the text in quotes, at the cursor or after it in the line."""
+    row, column = cursor
+    for pair in re.finditer(rf"{quote}(?:\\.|[^\\{quote}])*{quote}", line):
+        if column < pair.end():
+            return (row, pair.start() + (not around)), (row, pair.end() - (not around))
+    return None

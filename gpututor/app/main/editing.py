@@ -76,12 +76,8 @@ class EditorController:
 
     async def find(self) -> None:
         """Open the find bar with the selected text or the last needle."""
-        from gpututor.app.editor.find import FindBar
-
         self._editor.completions.close()
-        if self._bar is None:
-            self._bar = FindBar(self._search, self.next_match, self._replace)
-            await self._host.panes.query_one("#work").mount(self._bar, after=self._editor)
+        await self._mount_bar()
         if self._host.panes.current is Pane.CODE:
             # Without a wait: letters typed right after the key belong to the needle, not to the code.
             self._open_bar()
@@ -89,6 +85,14 @@ class EditorController:
             self._host.show_pane(Pane.CODE)
             # After the messages that move the focus to the code.
             self._host.panes.call_after_refresh(self._host.panes.app.call_later, self._open_bar)
+
+    async def _mount_bar(self) -> FindBar:
+        from gpututor.app.editor.find import FindBar
+
+        if self._bar is None:
+            self._bar = FindBar(self._search, self.next_match, self._replace)
+            await self._host.panes.query_one("#work").mount(self._bar, after=self._editor)
+        return self._bar
 
     def _open_bar(self) -> None:
         assert self._bar is not None
@@ -157,8 +161,10 @@ class EditorController:
             "Continued from the top." if wanted > last else "Continued from the end." if wanted < 0 else ""
         )
 
-    def find_again(self, by: int) -> None:
-        """Go to the next (1) or previous (-1) match of the last needle, with the find bar closed."""
+    async def find_again(self, by: int, word: str) -> None:
+        """Go to the next (1) or previous (-1) match of a word, else of the last needle, with the find bar closed."""
+        if word:
+            (await self._mount_bar()).take_word(word)
         if self._bar is None or not self._bar.needle.text:
             self._host.status.show_reply("Nothing to find yet: / asks for a text.")
         elif self._find_all() and self._matches:

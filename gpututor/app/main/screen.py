@@ -458,7 +458,7 @@ class MainScreen(BaseScreen[None]):
     @on(FindRequested)
     async def _find_requested(self, message: FindRequested) -> None:
         if message.by:
-            self.editing.find_again(message.by)
+            await self.editing.find_again(message.by, message.word)
         else:
             await self.editing.find()
 
