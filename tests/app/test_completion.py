@@ -231,7 +231,7 @@ async def test_a_hanging_child_blocks_neither_typing_nor_lists_nor_boxes(env: Ap
         assert editor.text == "alpha = 1\nalpha"
         editor = await write(pilot, "qwertz", command=command)
         await open_list(pilot)
-        await until_shown(pilot, "looking …")
+        await until_shown(pilot, "reading PyTorch's names …")
         await pilot.press("tab")
         assert editor.text == "qwertz"
         await open_list(pilot)

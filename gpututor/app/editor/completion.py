@@ -47,7 +47,8 @@ class CompletionList(Widget, can_focus=False):
         self._start: Location = (0, 0)
         """Start of the name in the text."""
         self._word = ""
-        self._waiting = False
+        self._waiting = ""
+        """Words that are shown until more names come; empty if none will."""
         self._cursor = Offset()
         self.is_open = False
 
@@ -59,16 +60,16 @@ class CompletionList(Widget, can_focus=False):
     def shown(self) -> list[str]:
         return list(self._fitting)
 
-    def open(self, names: Sequence[str], word: str, start: Location, cursor: Offset, *, waiting: bool) -> bool:
+    def open(self, names: Sequence[str], word: str, start: Location, cursor: Offset, *, waiting: str) -> bool:
         """Show names for the word that begins at `start`; return False if there is nothing to show.
 
-        `cursor`: end of the word on the screen. `waiting`: more names may come.
+        `cursor`: end of the word on the screen. `waiting`: what to show until more names come; empty if none will.
         """
         self._start, self._word, self._cursor = start, word, cursor - (cell_len(word), 0)
         self.is_open = True
         return self.offer(names, waiting=waiting)
 
-    def offer(self, names: Sequence[str], *, waiting: bool) -> bool:
+    def offer(self, names: Sequence[str], *, waiting: str = "") -> bool:
         """Show other names for the same word, and keep the choice. Return False if there is nothing to show."""
         chosen = self.chosen if self._chosen else None
         self.names, self._waiting = tuple(names), waiting
@@ -130,7 +131,7 @@ class CompletionList(Widget, can_focus=False):
         if not self.is_attached:
             return
         width, height = self.screen.size
-        longest = max((cell_len(escape_control_chars(name)) for name in self._fitting), default=len(WAITING))
+        longest = max((cell_len(escape_control_chars(name)) for name in self._fitting), default=len(self._waiting))
         cells = min(max(longest, 14), MOST_CELLS, width - _FRAME - 2) + _FRAME + 2
         rows = self._rows + _FRAME
         y = self._cursor.y + 1
@@ -144,7 +145,7 @@ class CompletionList(Widget, can_focus=False):
     def render(self) -> Content:
         room = self.size.width
         if not self._fitting:
-            return Content.assemble((f" {WAITING} ", "$foreground-muted"))
+            return Content.assemble((f" {self._waiting} ", "$foreground-muted"))
         rows: list[Content] = []
         for index in range(self._first, min(self._first + self._rows, len(self._fitting))):
             name = Content(escape_control_chars(self._fitting[index])).truncate(room - 2, ellipsis=True)
@@ -162,7 +163,8 @@ class CompletionList(Widget, can_focus=False):
 
 
 WAITING = "looking …"
-
+STARTING = "reading PyTorch's names …"
+"""Shown until the child is ready, which takes seconds."""
 
 READY_WITHIN_S = 60.0
 """Seconds for the start. The very first start reads all of torch's stubs, which jedi then caches."""
@@ -210,12 +212,20 @@ class Completer:
         self._thread: threading.Thread | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._failures = 0
+        self._is_ready = False
         self._closed = False
 
     @property
     def is_available(self) -> bool:
         """True if questions will be answered."""
         return bool(self._command) and not self._closed and self._failures < MOST_FAILURES
+
+    @property
+    def waiting(self) -> str:
+        """What to show until a question is answered; empty if it will not be."""
+        if not self.is_available:
+            return ""
+        return WAITING if self._is_ready else STARTING
 
     def ask(self, question: Question) -> None:
         """Answer the question later, unless a newer one comes before."""
@@ -276,6 +286,7 @@ class Completer:
             bufsize=0,
         )
         self._line(self._child, self._ready_within_s)
+        self._is_ready = True
         return self._child
 
     @staticmethod

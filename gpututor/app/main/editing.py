@@ -233,7 +233,7 @@ class EditorController:
         start = column - len(word)
         names = file_names(editor.document.lines, row, column)
         self._after_dot = editor.document[row][:start].rstrip().endswith(".")
-        waiting = self._child.is_available
+        waiting = self._child.waiting
         if not editor.completions.open(names, word, (row, start), editor.cursor_screen_offset, waiting=waiting):
             self._host.status.show_reply("Nothing here to complete.")
         self._question += 1
@@ -265,7 +265,7 @@ class EditorController:
             return
         # Jedi misses names in half-written code: keep the file's own names, unless the question is about attributes.
         others = () if self._after_dot and names else completions.names
-        if not completions.offer([*dict.fromkeys((*names, *others))], waiting=False):
+        if not completions.offer([*dict.fromkeys((*names, *others))]):
             self._host.status.show_reply("Nothing here to complete.")
 
     # Documentation
