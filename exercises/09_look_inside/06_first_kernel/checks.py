@@ -11,11 +11,15 @@ from gpututor.checks import (
     no_races,
     parity,
     placement,
+    programs,
     structure,
     syncs,
     traffic,
     transfers,
 )
+
+LONGEST = 8192
+"""Elements that a single program may take."""
 
 
 def reference(x: torch.Tensor, scale: float, shift: float) -> torch.Tensor:
@@ -36,6 +40,10 @@ checks = [
         by_name={"aten::*": 0},
         why="Each PyTorch operator reads and writes the whole vector. A kernel does all of it in one pass.",
         advice="Compute everything between one tl.load and one tl.store, and launch the kernel once.",
+    ),
+    programs(
+        lambda drawn, machine: 1 + (drawn["x"].numel() > LONGEST),
+        advice="A program for each block of elements: triton.cdiv(n, BLOCK) of them.",
     ),
     coalesced(at_least=0.8),
     traffic(at_most=1.2),
