@@ -1,7 +1,7 @@
 """Isolated gradings per second, and growth of memory, compared with the naive way. Prints tables.
 
     python benchmarks/throughput.py [--gradings N] [--isolation process|bubblewrap] [--workers spare|"fork server"]
-                                    [--lessons N ...]
+                                    [--lessons N ...] [--without N.M ...]
 
 One judge, then two judges at once, grade the solutions of the shipped exercises without a speed limit on the virtual
 GPU. Then two judges grade the solutions of all exercises. The naive way is a fresh Python for each solution. This
@@ -113,11 +113,13 @@ def main() -> None:
     parser.add_argument("--isolation", choices=("process", "bubblewrap"), default="bubblewrap")
     parser.add_argument("--workers", choices=("spare", "fork server"), default="fork server")
     parser.add_argument("--lessons", type=int, nargs="+", metavar="N", help="only the exercises of these lessons")
+    parser.add_argument("--without", nargs="+", default=[], metavar="N.M", help="leave out these exercises")
     options = parser.parse_args()
     exercises = [
         exercise
         for exercise in load_course(paths.builtin_course()).exercises
         if not options.lessons or exercise.lesson_number in options.lessons
+        if exercise.label not in options.without
     ]
     fast = untimed(exercises)
 
