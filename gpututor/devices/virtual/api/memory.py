@@ -143,8 +143,8 @@ def snapshot(mempool: Sequence[int] | None = None) -> dict[str, Any]:
     }
 
 
-_CONTEXTS = {None: (), "state": ("alloc",), "alloc": ("alloc",), "all": ACTIONS}
-"""The actions that record a stack, by the argument `context`."""
+_CONTEXTS = {None: (), "state": (), "alloc": ("alloc", "segment_alloc", "segment_map", "oom"), "all": ACTIONS}
+"""The actions whose events have a stack, by the argument `context`. Live blocks have one, except for None."""
 
 
 def record_history(
@@ -182,6 +182,7 @@ def record_history(
             most_entries=most_entries,
             with_entries=enabled == "all",
             contexts=_CONTEXTS[context],
+            stacks_of_blocks=context is not None,
             skipped=skip_actions,
         )
 

@@ -166,9 +166,10 @@ class CachingAllocator:
                 self._free_pending(wait=True)
             general = self._general.all()
             idle = sum(part.idle_bytes for part in general)
-            if self._settings.expandable:
-                # Pages of free blocks can be mapped again for another block.
-                idle += sum(entry[0] for part in general for entry in part.free)
+            for part in general:
+                if self._settings.expandable or part.expands:
+                    # Pages of free blocks can be mapped again for another block.
+                    idle += sum(entry[0] for entry in part.free)
             if not fits_now and self._missing(pool, size) > self.limit - self.reserved + idle:
                 self._release_idle()
                 raise self._out_of_memory(size)

@@ -39,16 +39,25 @@ class MemoryHistory:
         self._now_ns = now_ns
         self._entries: deque[dict[str, Any]] = deque(maxlen=0)
         self._contexts: Collection[str] = ()
-        """Actions that get a stack."""
+        """Actions whose events get a stack."""
+        self._stacks_of_blocks = False
+        """True if live blocks get the stack that allocated them."""
         self._skipped: Collection[str] = ()
         self._stacks: dict[int, list[Frame]] = {}
 
     def configure(
-        self, *, most_entries: int, with_entries: bool, contexts: Collection[str], skipped: Iterable[str]
+        self,
+        *,
+        most_entries: int,
+        with_entries: bool,
+        contexts: Collection[str],
+        stacks_of_blocks: bool,
+        skipped: Iterable[str],
     ) -> None:
         """Set what is recorded from now on. Events and stacks so far stay, up to `most_entries` events."""
         self._entries = deque(self._entries, maxlen=min(most_entries, sys.maxsize) if with_entries else 0)
         self._contexts, self._skipped = contexts, frozenset(skipped)
+        self._stacks_of_blocks = stacks_of_blocks
 
     def add(self, action: str, address: int, size: int, stream: int = 0) -> None:
         """Record an event. Takes no lock: destructors call it.
@@ -56,8 +65,8 @@ class MemoryHistory:
         `action` is one of `ACTIONS`; `size` is in bytes, and `address` is the free memory of the device for `oom`.
         """
         frames = python_stack() if action in self._contexts else []
-        if action == "alloc":
-            self._stacks[address] = frames
+        if action == "alloc" and self._stacks_of_blocks:
+            self._stacks[address] = frames or python_stack()
         elif action == "free_completed":
             self._stacks.pop(address, None)
         if action not in self._skipped:

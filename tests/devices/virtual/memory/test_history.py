@@ -13,6 +13,7 @@ from torch.cuda import _memory_viz
 
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.devices.virtual.api.memory import record_history
+from gpututor.devices.virtual.memory.history import ACTIONS
 
 MIB = 1 << 20
 cuda_memory: Any = torch.cuda.memory
@@ -64,6 +65,21 @@ def test_snapshots_have_the_stack_of_live_blocks_and_of_failures() -> None:
         torch.zeros(100 * MIB, device="cuda")
     event = next(entry for entry in trace() if entry["action"] == "oom")
     assert event["device_free"] <= 64 * MIB
+
+
+@pytest.mark.parametrize(
+    ("context", "with_stack"),
+    [(None, set()), ("state", set()), ("alloc", {"segment_alloc", "alloc"}), ("all", set(ACTIONS))],
+)
+def test_the_context_chooses_the_events_with_a_stack(context: str | None, with_stack: set[str]) -> None:
+    cuda_memory._record_memory_history(context=context)
+    x = grown()
+    block = next(block for block in cuda_memory._snapshot()["segments"][0]["blocks"] if block["requested_size"])
+    assert bool(block["frames"]) is (context is not None)
+    del x
+    torch.cuda.empty_cache()
+    entries = trace()
+    assert {entry["action"] for entry in entries if entry["frames"]} == with_stack & {e["action"] for e in entries}
 
 
 def test_the_newest_events_are_kept_and_actions_can_be_skipped() -> None:

@@ -142,3 +142,14 @@ def test_expandable_segments_do_not_fragment_memory(text: str, fits: bool) -> No
             assert torch.cuda.memory_reserved() == 40 * MIB
         assert (large is not None) is fits
         del kept
+
+
+def test_pages_are_given_back_after_expandable_segments_were_turned_off() -> None:
+    with virtual_gpu(memory_bytes=120 * MIB):
+        tensors = []
+        for value in (False, True, False):
+            torch._C._accelerator_setAllocatorSettings(f"expandable_segments:{value}")
+            tensors.append(torch.empty(40 * MIB, dtype=torch.uint8, device="cuda"))
+        tensors.clear()
+        torch.empty(120 * MIB, dtype=torch.uint8, device="cuda")
+        assert torch.cuda.memory_reserved() == 120 * MIB
