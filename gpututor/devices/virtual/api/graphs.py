@@ -111,8 +111,8 @@ class CUDAGraph:
         self._seeds = _seeds_of(gpu)
         self._machine, self._pool = machine, (next(_own_pools), 0) if pool is None else tuple(pool)
         self._capture = machine.capture = Capture(machine, gpu, stream, capture_error_mode)
-        self._capture.generators = list(self._generators)
-        self._drawn = [(state, state.get(), state.offset) for state in (state_of(gpu.generator), *self._generators)]
+        states = self._capture.generators = [state_of(gpu.generator), *self._generators]
+        self._drawn = [(state, state.get(), state.offset) for state in states]
         gpu.memory.graphs.begin(self._pool, lambda: waits.is_captured(machine, gpu))
 
     def capture_end(self) -> None:

@@ -74,7 +74,7 @@ class Capture:
         self.results: list[torch.Tensor] = []
         """The values of tensors created by the capture."""
         self.generators: list[Any] = []
-        """States of registered generators, from which its operators may draw besides the GPU's own generator."""
+        """States of the GPU's own and of registered generators, from which its operators may draw."""
         self.read: WeakSet[Allocation] = WeakSet()
         self.written: WeakSet[Allocation] = WeakSet()
         self.made: WeakSet[Allocation] = WeakSet()

@@ -87,14 +87,24 @@ generators: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 def draw(op: Operator, args: Any, kwargs: dict[str, Any], gpu: VirtualGpu) -> Any:
     """Run an operator that draws random numbers from its `generator` argument, by default from the GPU's generator."""
-    place = op.parameters.index("generator") if op.takes_generator else len(args)
-    positional = place < len(args)
-    given = args[place] if positional else kwargs.get("generator")
-    default: RandomState = gpu.generator.state  # type: ignore[attr-defined]
-    state = default if given is None else generators[given._cdata].state
-    if state is not default:
-        _check_capture(active_machine(), gpu, state)
-    if positional:
+    state = state_for(op, args, kwargs, gpu)
+    _check_capture(active_machine(), gpu, state)
+    return draw_from(state, op, args, kwargs, gpu)
+
+
+def state_for(op: Operator, args: Any, kwargs: dict[str, Any], gpu: VirtualGpu) -> RandomState:
+    """Return the state that an operator draws from now. A captured graph keeps it for its replays."""
+    place = _place(op, args)
+    given = args[place] if place < len(args) else kwargs.get("generator")
+    generator: Any = gpu.generator if given is None else generators[given._cdata]
+    state: RandomState = generator.state
+    return state
+
+
+def draw_from(state: RandomState, op: Operator, args: Any, kwargs: dict[str, Any], gpu: VirtualGpu) -> Any:
+    """Run an operator that draws random numbers from a state."""
+    place = _place(op, args)
+    if place < len(args):
         out = op.call(*args[:place], state.real, *args[place + 1 :], **kwargs)
     elif op.takes_generator:
         out = op.call(*args, **{**kwargs, "generator": state.real})
@@ -102,6 +112,11 @@ def draw(op: Operator, args: Any, kwargs: dict[str, Any], gpu: VirtualGpu) -> An
         out = _with_default_generator(state.real, op, args, kwargs)
     state.offset += _offset(op, args, out, gpu)
     return out
+
+
+def _place(op: Operator, args: Any) -> int:
+    """Return the place of the argument `generator`; behind the positional arguments if it is not one of them."""
+    return op.parameters.index("generator") if op.takes_generator else len(args)
 
 
 def _with_default_generator(generator: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any:

@@ -16,7 +16,7 @@ from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.machine import GraphCapture, VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.operator_registry import Operator
 from gpututor.devices.virtual.operators import fallbacks
-from gpututor.devices.virtual.operators.draws import draw
+from gpututor.devices.virtual.operators.draws import RandomState, draw_from, state_for
 from gpututor.devices.virtual.operators.operands import resolved
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -104,7 +104,8 @@ def capture_operator(
     own = [leaf for leaf in _tensors(out) if torch_private.storage_id(leaf) not in known]
     capture.own |= _storages(own)
     capture.results += own
-    capture.add(lambda: _write(_compute(op, args, kwargs, gpu), out, known), (op.name,))
+    state = state_for(op, args, kwargs, gpu) if op.random else None
+    capture.add(lambda: _write(_compute(op, args, kwargs, gpu, state), out, known), (op.name,))
     return out
 
 
@@ -116,9 +117,11 @@ def _storages(values: Any) -> set[int]:
     return {torch_private.storage_id(leaf) for leaf in _tensors(values)}
 
 
-def _compute(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: VirtualGpu) -> Any:
+def _compute(
+    op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: VirtualGpu, state: RandomState | None
+) -> Any:
     try:
-        return draw(op, args, kwargs, gpu) if op.random else op.call(*args, **kwargs)
+        return op.call(*args, **kwargs) if state is None else draw_from(state, op, args, kwargs, gpu)
     except fallbacks.REFUSALS as error:
         return fallbacks.retry(error, op, list(args), kwargs)
 

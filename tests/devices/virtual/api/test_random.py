@@ -132,3 +132,23 @@ def test_a_graph_draws_from_registered_generators_only(two_gpus: VirtualMachine)
     generator.set_offset(0)
     graph.replay()
     assert drawn.tolist() == first
+
+
+def test_a_graph_draws_from_the_states_of_its_capture(two_gpus: VirtualMachine) -> None:
+    default: Any = CUDA.default_generators[0].manual_seed(0)
+    own, other = default.graphsafe_get_state(), default.clone_state()
+    graph: Any = torch.cuda.CUDAGraph()
+    graph.register_generator_state(own)
+    graph.register_generator_state(other)
+    with torch.cuda.graph(graph):
+        default.graphsafe_set_state(other)
+        from_other = torch.rand(5, device="cuda")
+        default.graphsafe_set_state(own)
+        from_own = torch.rand(5, device="cuda")
+    alone: Any = torch.Generator("cuda").manual_seed(0)
+    for _ in range(2):
+        graph.replay()
+        drawn = torch.rand(5, device="cuda", generator=alone)
+        assert torch.equal(from_other, drawn)
+        assert torch.equal(from_own, drawn)
+    assert (own.get_offset(), other.get_offset()) == (8, 8)
