@@ -10,7 +10,7 @@ import torch
 from gpututor.checks import Machine, memory, parity, placement, processes, structure, syncs, unmodified
 
 RANKS = 2
-RATE, BETAS, EPS = 0.01, (0.9, 0.999), 1e-4
+RATE, BETAS, EPS = 0.01, (0.9, 0.999), 1e-3
 MOST = 3.8
 """Times the bytes of the weights."""
 OWN_WAITS = 2

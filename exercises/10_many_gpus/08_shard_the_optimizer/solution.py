@@ -29,7 +29,7 @@ def shard_the_optimizer(
         network.parameters(),
         optimizer_class=torch.optim.Adam,
         lr=0.01,
-        eps=1e-4,
+        eps=1e-3,
     )
     for batch, wanted in zip(inputs, targets, strict=True):
         optimizer.zero_grad()
