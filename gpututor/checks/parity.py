@@ -16,14 +16,16 @@ import torch
 
 from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run, in_each_call, run_reference
 from gpututor.checks.structure import describe
-from gpututor.checks.tolerances import TIERS, Errors, Tolerance, ToleranceGates, errors_of, gates_for_dtype
-from gpututor.checks.trees import leaves_by_path, part_name, to_tree
+from gpututor.checks.tolerances import TIERS, WIDEST, Errors, Tolerance, ToleranceGates, errors_of, gates_for_dtype
+from gpututor.checks.trees import leaves_by_path, map_tensors, part_name, to_tree
 from gpututor.errors import CourseError
 from gpututor.protocol.values import ObservedTensor
 
 WHY = "A fast wrong result is worthless: the values must agree with the CPU's, as closely as their dtype allows."
 _MOST_SORTED = 1 << 20
 """Elements up to which a result is sorted to find a cause."""
+_NEARBY = 8
+"""Runs of the reference with inputs that differ by a rounding error."""
 _FEW = 0.05
 _MANY = 0.25
 _NONSENSE = 0.1
@@ -180,7 +182,7 @@ def parity(
     """Check that every tensor of the result agrees with the reference's, called in float64.
 
     The gates are those of the result's dtype. Three times the reference's own error in that dtype on the CPU replaces
-    them if it is larger. `inside` is a lower precision that may be used inside, such as `torch.float16` (also for
+    them if it is larger, also for inputs that differ by a rounding error. `inside` is a lower precision that may be used inside, such as `torch.float16` (also for
     TF32). `times` widens the gates.
     """
     check_widening("parity", times, inside)
@@ -215,7 +217,7 @@ def check_widening(word: str, times: float, inside: torch.dtype | None) -> None:
 
 
 class OwnDtype:
-    """The reference's result in the dtype of the inputs, computed on first use."""
+    """The reference's results in the dtype of the inputs, computed on first use."""
 
     def __init__(self, tolerance: Tolerance, drawn: dict[str, Any]) -> None:
         self.tolerance = tolerance
@@ -229,16 +231,47 @@ class OwnDtype:
     def errors(self, path: str, ref: torch.Tensor) -> Errors | None:
         """Return the errors relative to `ref`; None if the two are not comparable."""
         result = self._results.get(path)
-        if result is None or result.dtype not in TIERS or result.shape != ref.shape:
+        return None if result is None else _errors_of_reference(result, ref)
+
+    def errors_nearby(self, path: str, ref: torch.Tensor) -> Errors | None:
+        """Return the largest errors for inputs that differ by a rounding error; None without comparable results.
+
+        An honest result may be on the other side of a jump, such as that of ReLU's gradient at 0.
+        """
+        errors = [_errors_of_reference(results[path], ref) for results in self._results_nearby if path in results]
+        known = [error for error in errors if error is not None and math.isfinite(error.largest)]
+        if not known:
             return None
-        return errors_of(result, ref)
+        frobenius, largest = (max(getattr(error, name) for error in known) for name in ("frobenius", "largest"))
+        return replace(known[0], frobenius=frobenius, largest=largest)
 
     @cached_property
     def _results(self) -> dict[str, torch.Tensor]:
+        return self._run(self._drawn)
+
+    @cached_property
+    def _results_nearby(self) -> list[dict[str, torch.Tensor]]:
+        chance = torch.Generator().manual_seed(0)
+        nearby = (map_tensors(self._drawn, lambda tensor: _rounded(tensor, chance)) for _ in range(_NEARBY))
+        return [self._run(drawn) for drawn in nearby]
+
+    def _run(self, drawn: dict[str, Any]) -> dict[str, torch.Tensor]:
         try:
-            return leaves(run_reference(self.tolerance.reference, self._drawn, in_float64=False))
+            return leaves(run_reference(self.tolerance.reference, drawn, in_float64=False))
         except CourseError:
             return {}  # such as an operator that the CPU lacks in half precision: the tiers apply
+
+
+def _errors_of_reference(result: torch.Tensor, ref: torch.Tensor) -> Errors | None:
+    return errors_of(result, ref) if result.dtype in TIERS and result.shape == ref.shape else None
+
+
+def _rounded(tensor: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
+    """Return a floating tensor whose elements are changed by at most one unit in the last place; zeros stay."""
+    if not tensor.is_floating_point():
+        return tensor
+    steps = torch.randint(-1, 2, tensor.shape, generator=chance).to(tensor.dtype)
+    return (tensor.detach() * (1 + steps * torch.finfo(tensor.dtype).eps)).requires_grad_(tensor.requires_grad)
 
 
 def compare_with_reference(
@@ -262,6 +295,8 @@ def compare_with_reference(
     gates = gates_for_dtype(dtype, None, times, inside)
     if not errors.within(gates) and own is not None:
         gates = gates_for_dtype(dtype, own.errors(path, ref), times, inside)
+        if not errors.within(gates) and errors.within(WIDEST.widened(times)):
+            gates = gates.or_wider(gates_for_dtype(dtype, own.errors_nearby(path, ref), times, inside))
     if errors.within(gates):
         return None
     advice = diagnose_error(got, ref, errors, gates, dtype)

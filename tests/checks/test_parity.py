@@ -331,6 +331,20 @@ def test_a_result_may_have_the_references_own_error_in_its_dtype() -> None:
     assert "relative error" in failure(parity(chain), run_of(observed(other_order + 0.1), {"x": x})).got
 
 
+def jump(x: torch.Tensor) -> torch.Tensor:
+    """Return a hundredth more if the sum is not positive."""
+    return torch.where(x.sum() > 0, x, 1.01 * x)
+
+
+def test_at_a_jump_of_the_reference_the_results_of_both_sides_pass() -> None:
+    x = torch.randn(1000, generator=torch.Generator().manual_seed(3))
+    edge = x.clone()
+    edge[0] -= x.double().sum().float()
+    for inputs, passing in ((edge, [1.0, 1.01]), (x.abs(), [1.0]), (-x.abs(), [1.01])):
+        passed = [by for by in (1.0, 1.01, 1.05) if not parity(jump).find(run_of(observed(inputs * by), {"x": inputs}))]
+        assert passed == passing
+
+
 def test_the_tiers_apply_if_the_cpu_cannot_compute_in_the_dtype() -> None:
     def only_wide(x: torch.Tensor) -> torch.Tensor:
         if x.dtype is not F64:

@@ -18,7 +18,7 @@ def reference(
     values = batch
     for number in range(0, len(known), 2):
         values = functional.linear(values, known[f"{number}.weight"], known[f"{number}.bias"])
-        values = values if number == len(known) - 2 else values.relu()
+        values = values if number == len(known) - 2 else values.tanh()
     error = (values - targets).square().mean()
     return dict(zip(known, torch.autograd.grad(error, list(known.values())), strict=True))
 

@@ -38,7 +38,7 @@ def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
     layers: list[nn.Module] = []
     for name, weight in drawn["weights"].items():
         if name.endswith("weight"):
-            layers += [*([nn.ReLU()] if layers else []), nn.Linear(weight.shape[1], weight.shape[0])]
+            layers += [*([nn.Tanh()] if layers else []), nn.Linear(weight.shape[1], weight.shape[0])]
     model = nn.Sequential(*layers)
     model.load_state_dict(drawn["weights"])
     return {"model": model, **{name: drawn[name] for name in ("cut", "batch", "targets")}}

@@ -33,9 +33,9 @@ if __name__ == "__main__":
     else:
         model = nn.Sequential(
             nn.Linear(4, 8),
-            nn.ReLU(),
+            nn.Tanh(),
             nn.Linear(8, 8),
-            nn.ReLU(),
+            nn.Tanh(),
             nn.Linear(8, 2),
         )
         batch, targets = torch.rand(6, 4), torch.rand(6, 2)
