@@ -182,8 +182,8 @@ def parity(
     """Check that every tensor of the result agrees with the reference's, called in float64.
 
     The gates are those of the result's dtype. Three times the reference's own error in that dtype on the CPU replaces
-    them if it is larger, also for inputs that differ by a rounding error. `inside` is a lower precision that may be used inside, such as `torch.float16` (also for
-    TF32). `times` widens the gates.
+    them if it is larger, also for inputs that differ by a rounding error. `inside` is a lower precision that may be
+    used inside, such as `torch.float16` (also for TF32). `times` widens the gates.
     """
     check_widening("parity", times, inside)
     tolerance = Tolerance(reference, times, inside)
