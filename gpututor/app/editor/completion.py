@@ -222,7 +222,7 @@ class Completer:
 
     @property
     def waiting(self) -> str:
-        """What to show until a question is answered; empty if it will not be."""
+        """Words to show until a question is answered; empty if it will not be."""
         if not self.is_available:
             return ""
         return WAITING if self._is_ready else STARTING

@@ -118,7 +118,7 @@ class Watch:
     def __init__(self) -> None:
         self._modules = len(sys.modules)
         self._children = _children_ns()
-        self._loader_forks = _loader_forks[0]
+        self._forks, self._forking = loader_forks.number, loader_forks.nanoseconds
         for known in _meters:
             known.clear()
         meter().resume()
@@ -131,9 +131,10 @@ class Watch:
         mine.resume()
         used = process_time_ns() - self._began - sum(known.within for known in _meters)
         imports = _IMPORT_NS * max(0, len(sys.modules) - self._modules)
-        own = max(0, min(mine.between, used) - imports)
+        forking = loader_forks.nanoseconds - self._forking
+        own = max(0, min(mine.between, used) - imports - forking)
         # The clock models a DataLoader's workers: its queues carry their times.
-        by_loader = _loader_forks[0] > self._loader_forks
+        by_loader = loader_forks.number > self._forks
         children = 0 if by_loader else max(0, _children_ns() - self._children)
         return UnpricedWork(own + children, mine.line)
 
@@ -156,18 +157,30 @@ def _children_ns() -> int:
     return total
 
 
-_loader_forks = [0]
-"""Number of processes that DataLoaders have forked."""
+class _LoaderForks:
+    """Processes that DataLoaders have forked. The memory of a large process takes 10 ms to fork, or more."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.nanoseconds = 0
+        """Processor time of the forks in this process."""
+        self._began = 0
+
+    def before(self) -> None:
+        self._began = process_time_ns()
+
+    def after(self) -> None:
+        """Count the fork if a DataLoader is among the callers."""
+        frame = sys._getframe(0)
+        while (back := frame.f_back) is not None:
+            frame = back
+            if frame.f_globals.get("__name__") == "torch.utils.data.dataloader":
+                self.number += 1
+                self.nanoseconds += process_time_ns() - self._began
+                return
 
 
-def _count_loader_fork() -> None:
-    frame = sys._getframe(0)
-    while (back := frame.f_back) is not None:
-        frame = back
-        if frame.f_globals.get("__name__") == "torch.utils.data.dataloader":
-            _loader_forks[0] += 1
-            return
-
+loader_forks = _LoaderForks()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_parent=_count_loader_fork)
+    os.register_at_fork(before=loader_forks.before, after_in_parent=loader_forks.after)

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from time import process_time_ns
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual.execution.host_work import Watch
+from gpututor.devices.virtual.execution.host_work import Watch, loader_forks
 from tests.support.threads import started
 
 WORK_NS = 60_000_000
@@ -115,3 +116,16 @@ def test_torchs_own_calls_are_not_counted(recorder: Recorder) -> None:
         x = (x @ x).tanh()
         host = (host @ host).tanh()
     assert watch.read().nanoseconds < NOTICED_NS
+
+
+@pytest.mark.parametrize(("module", "is_counted"), [("torch.utils.data.dataloader", False), ("multiprocessing", True)])
+def test_forking_a_loaders_workers_is_no_work_without_a_price(
+    module: str, is_counted: bool, recorder: Recorder
+) -> None:
+    x = torch.ones(4, 4, device="cuda")
+    caller: dict[str, Any] = {"__name__": module}
+    exec("def fork(forks, work):\n    forks.before()\n    work()\n    forks.after()", caller)
+    watch = Watch()
+    caller["fork"](loader_forks, _busy)
+    x.sum()
+    assert (watch.read().nanoseconds >= NOTICED_NS) is is_counted
