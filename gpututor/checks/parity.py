@@ -252,7 +252,7 @@ class OwnDtype:
     @cached_property
     def _results_nearby(self) -> list[dict[str, torch.Tensor]]:
         chance = torch.Generator().manual_seed(0)
-        nearby = (map_tensors(self._drawn, lambda tensor: _rounded(tensor, chance)) for _ in range(_NEARBY))
+        nearby = (map_tensors(self._drawn, lambda tensor: rounded(tensor, chance)) for _ in range(_NEARBY))
         return [self._run(drawn) for drawn in nearby]
 
     def _run(self, drawn: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -266,7 +266,7 @@ def _errors_of_reference(result: torch.Tensor, ref: torch.Tensor) -> Errors | No
     return errors_of(result, ref) if result.dtype in TIERS and result.shape == ref.shape else None
 
 
-def _rounded(tensor: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
+def rounded(tensor: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
     """Return a floating tensor whose elements are changed by at most one unit in the last place; zeros stay."""
     if not tensor.is_floating_point():
         return tensor
