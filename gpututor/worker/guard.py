@@ -152,8 +152,8 @@ def code_of_worker() -> Snapshot:
 
 
 @functools.cache
-def code_of_machine(*, virtual: bool) -> Snapshot:
-    """Return the snapshot of a kind of machine: made in the first one, and renewed in later ones."""
+def code_of_machine(*, virtual: bool, cuda: bool = True) -> Snapshot:
+    """Return the snapshot of a kind of machine, with or without CUDA: made in the first one, and renewed in others."""
     return snapshot_machine(_patched_names() if virtual else [])
 
 
@@ -162,7 +162,10 @@ class TamperGuard:
 
     def __init__(self, machine: EnteredMachine, connection: Connection | None = None) -> None:
         self._recorder, self._trace = machine.recorder, machine.recorder.trace
-        self._snapshots = (code_of_worker(), code_of_machine(virtual=machine.virtual is not None).renewed())
+        virtual = machine.virtual
+        code = code_of_machine(virtual=virtual is not None, cuda=virtual is None or "cuda" in virtual.backends)
+        # Each observation of real devices has functions of its own; each virtual machine only fills tables anew.
+        self._snapshots = (code_of_worker(), code.renewed(tables_only=virtual is not None))
         self._pinned = _pin_objects(machine)
         self._pinned += [_Pinned("the line", connection, "_stream", "sizes")] if connection is not None else []
         self._switched_off = self._recorder.switched_off

@@ -43,11 +43,12 @@ _CODE, _DEFAULTS = operator.attrgetter("__code__"), operator.attrgetter("__defau
 class Snapshot:
     """Snapshot of names and functions; `changed()` names what differs now.
 
-    A check runs after every call and takes half a millisecond. It reads and compares all values of a module or class at
-    once. It looks at them one by one only if they differ.
+    A check runs after every call, so it reads and compares all values at once. It looks at them one by one only if they
+    differ.
     """
 
     def __init__(self, known: _FunctionStates | None = None) -> None:
+        _watch_assignments()
         self._namespaces: list[_Namespace] = []
         self._functions = _FunctionStates(known)
         self._seen: set[tuple[int, str]] = set()
@@ -74,11 +75,14 @@ class Snapshot:
                 self._seen.add((id(table), ""))
                 self._add_names(table, list(table), f"{module.__name__}.{name}[", "]")
 
-    def renewed(self) -> Snapshot:
-        """Return a snapshot of the same names now: much cheaper than finding them again."""
+    def renewed(self, *, tables_only: bool = False) -> Snapshot:
+        """Return a snapshot of the same names now, or of its tables: much cheaper than finding them again."""
         snapshot = Snapshot(self._functions)
         for space in self._namespaces:
-            snapshot._add_space(space.renewed(), space.values)
+            if (tables_only and not space.is_table) or space.is_current():
+                snapshot._namespaces.append(space)
+            else:
+                snapshot._add_space(space.renewed(), space.values)
         return snapshot
 
     def changed(self) -> list[str]:
@@ -110,10 +114,18 @@ class _Namespace:
         """Reads all present names at once, in a third of the time."""
         self.values = self._read()
 
+    @property
+    def is_table(self) -> bool:
+        return bool(self._after)
+
     def renewed(self) -> _Namespace:
         """Return the same names with their current values; for a table also its new entries."""
-        names = list(self._space) if self._after else self.names
+        names = list(self._space) if self.is_table else self.names
         return _Namespace(self._space, names, self._before, self._after)
+
+    def is_current(self) -> bool:
+        """Return True if the names have the same values as before, and a table has no other entries."""
+        return not self.changed() and (not self.is_table or len(self._space) == len(self.names))
 
     def words(self, name: object) -> str:
         return f"{self._before}{str(name)[:60]}{self._after}"
@@ -147,6 +159,7 @@ class _FunctionStates:
     def __init__(self, known: _FunctionStates | None) -> None:
         """`known`: functions of an earlier snapshot, which are watched there."""
         self._known = known
+        self._since = 0
         self._seen: set[int] = set()
         self._watched: list[FunctionType] = []
         self._codes: list[object] = []
@@ -161,6 +174,7 @@ class _FunctionStates:
     def add(self, function: FunctionType, words: str) -> None:
         if function in self:
             return
+        self._since = len(_assigned)  # ids of functions that are gone may be used again
         self._seen.add(id(function))
         self._watched.append(function)
         self._codes.append(function.__code__)
@@ -178,14 +192,29 @@ class _FunctionStates:
                 for inner in _functions_in(content):
                     self.add(inner, words)
 
-    def changed(self, _all: Any = all, _map: Any = map, _is: Any = operator.is_) -> list[str]:
+    def changed(self) -> list[str]:
         changes = [] if self._known is None else self._known.changed()
-        for read, before in ((_CODE, self._codes), (_DEFAULTS, self._defaults)):
-            if not _all(_map(_is, _map(read, self._watched), before)):
-                pairs = zip(map(read, self._watched), before, self._words, strict=True)
-                changes += [words for current, old, words in pairs if current is not old]
+        if not self._seen.isdisjoint(_assigned[self._since :]):
+            for read, before in ((_CODE, self._codes), (_DEFAULTS, self._defaults)):
+                states = zip(map(read, self._watched), before, self._words, strict=True)
+                changes += [words for current, old, words in states if current is not old]
         changes += [words for function, keywords, words in self._keywords if _keyword_defaults(function) != keywords]
         return changes + [words for cell, content, words in self._cells if _content(cell) is not content]
+
+
+_assigned: list[int] = []
+"""The id of each function that was given other code or defaults, in order."""
+
+
+@functools.cache
+def _watch_assignments() -> None:
+    """Make Python report assignments to functions, for the rest of the process: reading all functions takes longer."""
+    sys.addaudithook(_on_audit)
+
+
+def _on_audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "object.__setattr__" and arguments[1] in ("__code__", "__defaults__"):
+        _assigned.append(id(arguments[0]))
 
 
 def snapshot_code() -> Snapshot:

@@ -118,6 +118,25 @@ def test_a_replaced_function_body_is_reported(machine: EnteredMachine) -> None:
         assert guard.changed() == ["gpututor.devices.recorder.Recorder.synchronize"]
 
 
+def test_assigned_defaults_are_reported_also_in_a_later_machine(tmp_path: Path) -> None:
+    function: Any = Recorder.synchronize
+    before = function.__defaults__
+    code_of_machine(virtual=True)
+    try:
+        with enter_machine(SPEC, str(tmp_path / "solution.py")) as machine:
+            function.__defaults__ = (None,)
+            assert TamperGuard(machine).changed() == ["gpututor.devices.recorder.Recorder.synchronize"]
+    finally:
+        function.__defaults__ = before
+
+
+def test_machines_without_cuda_have_a_snapshot_of_their_own(tmp_path: Path) -> None:
+    for backends in (("cuda",), ("mps",), ("cuda",)):
+        spec = MachineSpec(Scenario("one GPU", 1, backends, "T4"), "virtual", 0)
+        with enter_machine(spec, str(tmp_path / "solution.py")) as machine:
+            assert TamperGuard(machine).changed() == []
+
+
 def test_properties_static_methods_and_wrapped_functions_are_covered() -> None:
     def inner() -> int:
         return 1
