@@ -373,6 +373,8 @@ def convolution_precision() -> str:
     return str(_fp32_precision("cuda", "conv"))
 
 
+is_left_aligned: Any = torch._nested_tensor_from_mask_left_aligned
+"""Returns True if each row of a mask (n, steps) is True up to a length, for data (n, steps, width)."""
 _no_dispatch: Any = torch._C._DisableTorchDispatch
 
 
@@ -430,6 +432,7 @@ is_stack_entry: Any = torch.autograd.profiler_util._filter_stack_entry
 Graph: Any = torch._C.Graph
 ScriptMethod: Any = torch._C.ScriptMethod
 ScriptModule: Any = torch.jit._script.RecursiveScriptModule
+make_script_stub: Any = torch.jit._recursive.make_stub
 device_of, is_cuda_of = torch._C.TensorBase.device, torch._C.TensorBase.is_cuda
 
 has_cudnn: bool = torch._C._has_cudnn

@@ -1,16 +1,10 @@
-"""Optimizers, profiler ranges and encoder layers that take other paths on CUDA.
-
-PyTorch has two paths through an encoder layer. The fused path, for inference, reads the mask and ignores `is_causal`.
-The other path, for training, trusts `is_causal=True` and ignores the mask. The fused operator rejects virtual tensors,
-so the other path runs here, with arguments that give the fused path's results.
-"""
+"""Optimizers and profiler ranges that take other paths on CUDA."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from torch.nn import TransformerEncoderLayer
 
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.api import nvtx
@@ -74,31 +68,3 @@ def leave_range(self: Any, *exception: Any) -> None:
 # TorchScript compiles these methods by their `__name__` and the source of `__wrapped__`.
 enter_range.__name__, leave_range.__name__ = "__enter__", "__exit__"
 enter_range.__wrapped__, leave_range.__wrapped__ = _real_enter, _real_exit  # type: ignore[attr-defined]
-
-
-_attend = TransformerEncoderLayer._sa_block
-
-
-def attend(self: Any, x: torch.Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> torch.Tensor:
-    """Run a layer's attention on x (n, steps, width); ignore `is_causal` if CUDA would take the fused path."""
-    hinted = is_causal and not _is_fused_on_cuda(self, x)
-    return _attend(self, x, attn_mask, key_padding_mask, is_causal=hinted)
-
-
-def _is_fused_on_cuda(layer: Any, x: torch.Tensor) -> bool:
-    """Return True if `TransformerEncoderLayer.forward` would take the fused path for these tensors on CUDA."""
-    attention = layer.self_attn
-    return bool(
-        torch.backends.mha.get_fastpath_enabled()
-        and x.dim() == 3
-        and not layer.training
-        and attention.batch_first
-        and attention.in_proj_bias is not None
-        and attention._qkv_same_embed_dim
-        and layer.activation_relu_or_gelu
-        and layer.norm1.eps == layer.norm2.eps
-        and attention.num_heads % 2 == 0
-        and not torch.is_autocast_enabled()
-        and not any(part._forward_hooks or part._forward_pre_hooks for part in layer.modules())
-        and not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *layer.parameters())))
-    )

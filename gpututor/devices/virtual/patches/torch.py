@@ -12,7 +12,15 @@ import torch
 import torch.backends.cudnn.rnn
 
 from gpututor.devices.virtual import cuda_errors, threads, torch_private
-from gpututor.devices.virtual.api import compile, jit, optimizers, streams, tensor_types, unsupported
+from gpututor.devices.virtual.api import (
+    attention_layers,
+    compile,
+    jit,
+    optimizers,
+    streams,
+    tensor_types,
+    unsupported,
+)
 from gpututor.devices.virtual.api.backward import run_backward
 from gpututor.devices.virtual.api.unsupported import unsupported_stub
 from gpututor.devices.virtual.clock import python_time
@@ -49,7 +57,17 @@ MODULES: tuple[Patch, ...] = (
     *patch_all(
         "torch.nn.TransformerEncoderLayer",
         "CUDA's fused layer uses the mask and ignores `is_causal`",
-        _sa_block=optimizers.attend,
+        _sa_block=attention_layers.attend,
+    ),
+    *patch_all(
+        "torch.nn.MultiheadAttention",
+        "CUDA's fused attention gives NaN where everything is masked",
+        forward=attention_layers.multi_head,
+    ),
+    *patch_all(
+        "torch.nn.TransformerEncoder",
+        "CUDA's fused layers leave out the padding",
+        forward=attention_layers.encode,
     ),
     *patch_all(
         "torch.nn.parameter.UninitializedTensorMixin",
@@ -190,6 +208,7 @@ SAVING: tuple[Patch, ...] = (
         freeze=jit.freeze,
         optimize_for_inference=jit.optimize_for_inference,
     ),
+    *patch_all("torch.jit._recursive", "scripts are compiled from torch's own code", make_stub=jit.make_stub),
     *patch_all(
         # `ScriptModule`, the class of traces, has copies of `RecursiveScriptModule`'s methods.
         ("torch.jit.ScriptModule", "torch.jit.RecursiveScriptModule"),

@@ -159,6 +159,14 @@ def test_a_traced_module_moves_and_its_optimizer_follows(two_gpus: VirtualMachin
     assert program.cpu()(torch.ones(1, 2)).device.type == "cpu"
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_layers_with_fused_paths_can_be_scripted(two_gpus: VirtualMachine, training: bool) -> None:
+    layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True).cuda().train(training)
+    x = torch.randn(2, 3, 4, device="cuda")
+    with torch.no_grad():
+        torch.testing.assert_close(torch.jit.script(layer)(x), layer(x))
+
+
 def test_scripted_modules_run_and_are_saved_like_traced_ones(two_gpus: VirtualMachine) -> None:
     class Forked(nn.Module):
         def __init__(self) -> None:

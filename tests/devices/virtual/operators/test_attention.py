@@ -257,6 +257,56 @@ def test_an_encoder_mask_is_applied_as_on_the_cpu(training: bool, heads: int) ->
     torch.testing.assert_close(on_host, wanted)
 
 
+def _encoder(**options: Any) -> nn.Module:
+    layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, **options)
+
+
+FUSED: dict[str, Callable[[], nn.Module]] = {
+    "encoder": _encoder,
+    "encoder with a last norm": lambda: _encoder(norm=nn.LayerNorm(4)),
+    "encoder without nested tensors": lambda: _encoder(enable_nested_tensor=False),
+    "encoder without a check of the mask": lambda: _encoder(mask_check=False),
+    "layer": lambda: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True),
+    "layer with norms first": lambda: nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True, norm_first=True),
+    "layer with an odd number of heads": lambda: nn.TransformerEncoderLayer(4, 1, 8, 0.0, batch_first=True),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("lengths", [(3, 5), (0, 5)])
+def test_padding_gives_what_the_cpus_fused_layers_give(name: str, training: bool, lengths: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    model = FUSED[name]().train(training)
+    x, padding = torch.randn(2, 5, 4), torch.arange(5) >= torch.tensor(lengths)[:, None]
+    with torch.no_grad():
+        wanted = model(x, src_key_padding_mask=padding)
+        with virtual_gpu(1, "T4"):
+            on_host = model(x, src_key_padding_mask=padding)
+            got = model.cuda()(x.cuda(), src_key_padding_mask=padding.cuda()).cpu()
+    torch.testing.assert_close(got, wanted, equal_nan=True)
+    torch.testing.assert_close(on_host, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_attention_to_nothing_gives_what_the_cpus_fused_kernel_gives(training: bool, need_weights: bool) -> None:
+    torch.manual_seed(0)
+    model = nn.MultiheadAttention(4, 2, batch_first=True).train(training)
+    x, mask = torch.randn(2, 3, 4), torch.tensor([[1, 1, 1], [0, 0, 1], [0, 0, 0]]).bool()
+    padding = torch.tensor([[0, 0, 0], [1, 1, 1]]).bool()
+    for masks in ({"attn_mask": mask}, {"key_padding_mask": padding}, {"attn_mask": mask, "key_padding_mask": padding}):
+        with torch.no_grad():
+            wanted, _ = model(x, x, x, need_weights=need_weights, **masks)
+            with virtual_gpu(1, "T4"):
+                masks = {name: mask.cuda() for name, mask in masks.items()}
+                y = x.cuda()
+                got = model.cuda()(y, y, y, need_weights=need_weights, **masks)[0].cpu()
+                model.cpu()
+        torch.testing.assert_close(got, wanted, equal_nan=True)
+
+
 @pytest.mark.parametrize(
     "make",
     [
