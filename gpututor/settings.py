@@ -90,7 +90,7 @@ def _editor_fault(command: str) -> str:
 
 
 def _device_fault(name: str) -> str:
-    return "" if re.fullmatch(r"cuda:\d{1,3}", name) else f"a device is {_listed(DEVICES)} or cuda:N"
+    return "" if re.fullmatch(r"cuda:\d{1,3}", name) else f'a device is {_listed(DEVICES)} or "cuda:N"'
 
 
 def _gpu_fault(name: str) -> str:
@@ -104,7 +104,7 @@ def _gpu_fault(name: str) -> str:
 SETTINGS = (
     Setting("theme", "Theme", "The colors; terminal: your terminal's own sixteen.", THEMES, _theme_fault),
     Setting("editor", "Own editor", "Opens your file; empty: $VISUAL, else $EDITOR.", (), _editor_fault),
-    Setting("auto_run", "Run checks", "When the checks run; you can always ask for it.", RUNS),
+    Setting("auto_run", "Run checks", "When the checks run on their own.", RUNS),
     Setting("motion", "Motion", "None: no animation, no blinking cursor.", MOTIONS),
     Setting("device", "Device", "Where to run; auto: a real GPU if there is one.", DEVICES, _device_fault),
     Setting("gpu", "Virtual GPU", "The GPU to model; exercise: each exercise's own.", (), _gpu_fault),

@@ -24,7 +24,7 @@ def test_without_a_file_the_defaults_apply_and_a_new_one_explains_them(path: Pat
     for setting in SETTINGS:
         assert f"# {setting.help}\n" in text
     assert "or another theme of Textual, such as nord.\n" in text, "the app's own themes are not all there are"
-    assert "or cuda:N.\n" in text
+    assert 'or "cuda:N".\n' in text
     assert read_settings(path).settings == Settings()
     assert read_settings(path).faults == ()
 

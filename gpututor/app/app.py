@@ -17,7 +17,7 @@ from textual.widget import Widget
 
 from gpututor.app import runtime
 from gpututor.app.base import BaseApp
-from gpututor.app.commands import BY_ID, Pane, shown_keys
+from gpututor.app.commands import BY_ID, SCREENS, Pane, shown_keys
 from gpututor.app.keys import key_faults
 from gpututor.app.main.copying import COPIES
 from gpututor.app.main.host import LearnerContext
@@ -268,6 +268,8 @@ def _main_entries(main: MainScreen, query: str) -> Iterator[PaletteEntry]:
         yield PaletteEntry(command.title, command.help, act, command.palette or (), shown_keys(command))
     for number, tab in enumerate(TABS):
         yield PaletteEntry(tab.title, tab.about, partial(main.attempts.show_device, number))
+    what_if = next(command for command in SCREENS["trace"] if command.id == "what_if")
+    yield PaletteEntry(what_if.title, what_if.help, main.attempts.show_what_if)
     for title, (method, sentence) in COPIES.items():
         yield PaletteEntry(title, sentence, getattr(main.copying, method))
     for exercise in main.learner.course.exercises:

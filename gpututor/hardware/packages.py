@@ -30,7 +30,7 @@ class PackageNotSupported(TutorError):
     """An optional package has a version outside the range, or lacks something that gpututor is built on."""
 
 
-TORCH = Package("PyTorch", "2.9", "2.13")
+TORCH = Package("PyTorch", "2.9", "2.14")
 """The tested versions; docs/virtual-gpu.md has the results."""
 TORCH_REQUIREMENT = "torch>=2.9,<2.15"
 """The versions that pip may install, as in pyproject.toml: 2.15.0 returns wrong results."""

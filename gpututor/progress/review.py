@@ -111,7 +111,9 @@ def _repeat(
     passed = failures < len(counted)
     weighed: list[tuple[int, str]] = []
     if not passed and counted:
-        weighed.append((_UNFINISHED + failures, f"tried{' again' if since else ''} {_times(failures)}, not passed yet"))
+        passed_before = any(attempt.passed for attempt in attempts)
+        words = "passed before, then tried again {}, not passed again" if passed_before else "tried {}, not passed yet"
+        weighed.append((_UNFINISHED + failures, words.format(_times(failures))))
     if passed and failures >= MANY_FAILURES:
         weighed.append((_FAILURE * min(failures, 5), f"passed after {failures} failures"))
     if solution and attempts:

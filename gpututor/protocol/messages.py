@@ -107,7 +107,7 @@ class Failure:
 
 
 _MIXED = re.compile(
-    r"on the same device|at least two devices|different from other tensors on|Input type .* should be the same"
+    r"(on|have) the same device|at least two devices|different from other tensors on|Input type .* should be the same"
 )
 
 

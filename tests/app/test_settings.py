@@ -118,6 +118,11 @@ async def test_an_invalid_setting_is_reported_at_the_start_and_explained(env: Ap
         await pilot.press("comma")
         await until_shown(pilot, 'line 1: motion cannot be "some"')
         await until_shown(pilot, 'line 3: theme cannot be "no-such"')
+        await pilot.press("escape")
+        path.write_text("")
+        await until(pilot, lambda: not main_screen(pilot).status.message, "the corrected file")
+        path.write_text(text)
+        await until_shown(pilot, "A setting is invalid")
         assert pilot.app.theme == "night"
         assert pilot.app.animation_level == "none", "as the test set it"
     assert path.read_text() == text

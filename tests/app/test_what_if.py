@@ -76,6 +76,17 @@ async def test_the_attempt_runs_on_each_model_in_one_table(env: AppEnv) -> None:
         assert len(screen.attempts.recordings.ids()) == 1
 
 
+async def test_the_palette_asks_what_if(env: AppEnv) -> None:
+    env.client.traces = _traces
+    async with env.start() as pilot:
+        main_screen(pilot).panes.editor.load_text(RIGHT)
+        await run_checks(pilot)
+        await pilot.press("ctrl+p", *"what if")
+        await until_shown(pilot, "Run the attempt on other models")
+        await pilot.press("enter")
+        await until_on(pilot, WhatIfScreen)
+
+
 async def test_a_run_without_gpu_work_says_why_it_has_no_times(env: AppEnv) -> None:
     async with env.start() as pilot:
         asked = await ask(pilot, env)

@@ -75,7 +75,7 @@ SYSTEMS = {
     "model parallelism": "10.3 all_on_one",
     "`DistributedDataParallel` (DDP)": "10.4 each_for_itself",
     "strong and weak scaling, their efficiency": "10.5 upside_down",
-    "an image pipeline (like CIFAR's): augmentation, AMP": "3.6 never_augmented",
+    "an image pipeline (like CIFAR's): augmentation, AMP": "3.6 never_augmented, 3.6 never_scaled",
     "hardware choice": "12.5 fastest_if_late",
 }
 """Beginning or part of a topic; the exercises of its row, each with a wrong solution that misses the topic.

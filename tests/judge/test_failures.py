@@ -98,6 +98,7 @@ def twice(number):
         ("return x @ torch.ones(4, 3).T", 23, "x on cuda:0"),
         ("w = torch.ones(4, 3); return x.float() @ w.T", 23, "x on cuda:0, w on cpu"),
         ("y = [x, torch.ones(2, 3)]; return torch.cat(y)", 23, "y on cpu and cuda:0"),
+        ("y = torch.ones(3); return torch.meshgrid(x[0], y, indexing='ij')", 23, "x on cuda:0, y on cpu"),
     ],
 )
 def test_mixed_devices_are_listed_by_tensor(grade: Grade, line: str, number: int, tensors: str) -> None:

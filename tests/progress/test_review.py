@@ -61,6 +61,8 @@ def test_reasons_to_repeat_are_named_in_order_until_an_unaided_repeat() -> None:
     assert reasons(*before, attempt(6, "a/one"), attempt(7, "a/one", True), again=again, one=3) == {}
     stays = reasons(*before, *(attempt(number, "a/one") for number in (6, 7)), again=again)
     assert list(stays) == ["a/one"]
+    ((reason,),) = reasons(*before[:3], attempt(4, "a/one", True), attempt(6, "a/one"), again=again).values()
+    assert reason.startswith("passed before")
     late = [attempt(number, "a/one") for number in (6, 7, 8)]
     assert reasons(*before, *late, attempt(9, "a/one", True), again=again) == {"a/one": ("passed after 3 failures",)}
 

@@ -16,6 +16,7 @@ from gpututor.checks import (
     Run,
     Wanted,
     files,
+    launches,
     parity,
     placement,
     precision,
@@ -122,6 +123,11 @@ def few_waits(drawn: dict[str, Any], machine: Machine) -> int:
     return len(drawn["rates"]) * (steps + 1 + len(drawn["weights"]))
 
 
+def scaled_steps(drawn: dict[str, Any], machine: Machine) -> tuple[int, None]:
+    """Return the least number of times that the scaler unscales gradients: once in each step."""
+    return len(drawn["rates"]) * -(-len(drawn["training"]) // int(drawn["batch_size"])), None
+
+
 def blocking(run: Run) -> Finding | None:
     """Find a call that waits for copies of batches. Copies of single numbers and of weights may block."""
     for call in run.calls:
@@ -184,6 +190,12 @@ checks = [
         half_share=0.7,
         why="Half precision is what the matrix units of the GPU are made for.",
         advice="In training, the model's call and the loss belong under torch.autocast, with dtype=torch.float16.",
+    ),
+    launches(
+        by_name={"aten::_amp_foreach_non_finite_check_and_unscale_": scaled_steps},
+        name="scaler",
+        why="Small gradients become zero in float16, unless the loss is scaled before the backward pass.",
+        advice="scaler.scale(loss).backward(), scaler.step(optimizer), scaler.update(): in each step.",
     ),
     unmodified(may_change=("model",)),
 ]

@@ -23,6 +23,8 @@ def draw(seed: int, case: int) -> dict[str, Any]:
     chance = torch.Generator().manual_seed(seed * 10 + case)
     activations, dtype, optimizer = PLANS[case]
     widths = torch.randint(150, 400, (len(activations) + 2,), generator=chance).tolist()
+    if not activations:
+        widths = [6, 10 * widths[1]]  # the biases are a seventh of the parameters
     rows = int(torch.randint(100, 300, (), generator=chance))
     return {
         "widths": widths,

@@ -77,7 +77,7 @@ checks = [
     parity(
         reference,
         why="A profiler observes a training run; it must neither change it nor end it early.",
-        advice="Train on all pairs, with one backward, one optimiser.step() and one zero_grad() for each.",
+        advice="Train on all pairs, with one backward, one optimizer.step() and one zero_grad() for each.",
     ),
     files(
         {"trace.json": Wanted("trace", look=wrong_trace)},

@@ -1,4 +1,4 @@
-"""A model and its optimiser, and pairs of a batch and a target; each batch has another number of rows."""
+"""A model and its optimizer, and pairs of a batch and a target; each batch has another number of rows."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """The model on the device, an optimiser for it, and the pairs on the CPU."""
+    """The model on the device, an optimizer for it, and the pairs on the CPU."""
     outputs, features = drawn["model"]["weight"].shape
     model = nn.Linear(features, outputs)
     model.load_state_dict(drawn["model"])
     model = model.to(device)
-    optimiser = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    return {**drawn, "model": model, "optimiser": optimiser}
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+    return {**drawn, "model": model, "optimizer": optimizer}

@@ -14,7 +14,7 @@ from torch.profiler import (
 
 def profile_steps(
     model: nn.Module,
-    optimiser: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer,
     loader: list,
     trace_file: str,
 ) -> nn.Module:
@@ -36,8 +36,8 @@ def profile_steps(
             with record_function("backward"):
                 loss.backward()
             with record_function("update"):
-                optimiser.step()
-                optimiser.zero_grad()
+                optimizer.step()
+                optimizer.zero_grad()
             prof.step()
     return model
 
@@ -45,9 +45,9 @@ def profile_steps(
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = nn.Linear(16, 4).to(device)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loader = [(torch.randn(8, 16), torch.randn(8, 4)) for _ in range(6)]
-    profile_steps(model, optimiser, loader, "trace.json")
+    profile_steps(model, optimizer, loader, "trace.json")
     if Path("trace.json").exists():
         print("Open trace.json at https://ui.perfetto.dev")
     else:

@@ -16,7 +16,7 @@ from gpututor.app.main.files import FileController
 from gpututor.app.main.host import Host
 from gpututor.app.messages import LineChosen
 from gpututor.app.runtime import in_thread, write_log
-from gpututor.app.wording import moment
+from gpututor.app.wording import moment, sentence
 from gpututor.errors import CourseError, ProgressError, TutorError
 from gpututor.grading.outcome import Outcome
 from gpututor.grading.report_text import outcome_line, timeline_line
@@ -242,10 +242,18 @@ class AttemptController:
 
         report, text = attempt.report, host.editor_text
         same = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() == report.submission_sha256
-        news = "\n".join(filter(None, ["This is your last run.", timeline_line(report, host.exercise.timeline)]))
-        results.show_report(report, text if same else attempt.source or "", news)
+        steps = self.next_steps(host.exercise) if report.outcome is Outcome.PASSED else ""
+        news = ["This is your last run.", steps, timeline_line(report, host.exercise.timeline)]
+        results.show_report(report, text if same else attempt.source or "", "\n".join(filter(None, news)))
         results.compare_with(text)
         in_thread(self._read_costs, attempt)
+
+    def next_steps(self, exercise: Exercise) -> str:
+        """Return the keys that a learner may want after a pass."""
+        solution, following_key = map(self._host.key_now, ("show_solution", "next_exercise"))
+        following = self._host.learner.course.after(exercise)
+        opens = f"; {following_key} opens {following.label} {following.title}" if following else ""
+        return sentence(f"{solution} compares with the solution{opens}")
 
     def text_changed(self) -> None:
         """Mark the results if the text has changed since their run."""
@@ -316,7 +324,12 @@ class AttemptController:
         """Show what the device did in the newest attempt; `tab` counts from 0."""
         await self._show_device_of(self.latest(), tab)
 
-    async def _show_device_of(self, attempt: Attempt | None, tab: int = 0) -> None:
+    async def show_what_if(self) -> None:
+        """Show the newest attempt on other models of the virtual GPU, above the device screen."""
+        device = await self._show_device_of(self.latest())
+        device.call_after_refresh(device.action_what_if)
+
+    async def _show_device_of(self, attempt: Attempt | None, tab: int = 0) -> DeviceScreen:
         running = self._host.running
         if attempt is None:
             key = self._host.letter_of("show_device")
@@ -331,6 +344,7 @@ class AttemptController:
             screen = self._device_screen(view, why_no_trace(attempt) + advice)
         screen.tabs.number = tab
         self._host.push(screen, partial(self._leave_device, attempt))
+        return screen
 
     def _device_screen(self, view: RunView | None, nothing: str) -> DeviceScreen:
         from gpututor.app.screens.trace import DeviceScreen, Tools

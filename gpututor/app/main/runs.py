@@ -201,9 +201,7 @@ class RunController:
             news = f"Lesson {lesson.number} is finished: {sentence(lesson.title)}"
         else:
             news = "" if following else "This was the last exercise of the course."
-        solution, following_key = map(self._host.key_now, ("show_solution", "next_exercise"))
-        opens = f"; {following_key} opens {following.label} {following.title}" if following else ""
-        steps = sentence(f"{solution} compares with the solution{opens}")
+        steps = self._attempts.next_steps(exercise)
         return "\n".join(filter(None, [news, steps, timeline_line(report, exercise.timeline)]))
 
     def _finished_lessons(self) -> frozenset[str]:

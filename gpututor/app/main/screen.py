@@ -248,8 +248,9 @@ class MainScreen(BaseScreen[None]):
         if self._apply_keys():
             self.show_keys()
         self.show_file_state()
-        if self.learner.settings.faults:
-            self.status.show_message(f"A setting is invalid. Press {self.letter_of('show_settings')} to see which.")
+        fault = f"A setting is invalid. Press {self.letter_of('show_settings')} to see which."
+        if self.learner.settings.faults or self.status.message == fault:
+            self.status.show_message(fault if self.learner.settings.faults else "")
 
     def key_of(self, command: str) -> str:
         return key_name(self.commands[command].keys[0])

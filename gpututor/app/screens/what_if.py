@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpututor.progress.recordings import Recordings
     from gpututor.trace.text import Candidate
 
-_ABOUT = "Your file as it ran then, graded on each model. Figures are modelled; no attempt is saved."
+_ABOUT = "Your file as it ran then, graded on each model. Figures are modelled, of all calls; no attempt is saved."
 
 
 class WhatIfScreen(BaseScreen[None]):

@@ -21,7 +21,7 @@ import torch.cuda._utils
 import torch.distributed
 import torch.utils._device
 
-CHECKED_ON = ("2.9.1", "2.13.0")
+CHECKED_ON = ("2.9.1", "2.14.1")
 """The oldest and the newest torch that the tests were run on: docs/virtual-gpu.md has the figures."""
 
 

@@ -4,7 +4,7 @@ from torch.nn import functional
 from torch.profiler import profile, record_function, schedule
 
 
-def profile_steps(model, optimiser, loader, trace_file):
+def profile_steps(model, optimizer, loader, trace_file):
     device = next(model.parameters()).device
 
     def save(prof):
@@ -20,7 +20,7 @@ def profile_steps(model, optimiser, loader, trace_file):
             with record_function("backward"):
                 loss.backward()
             with record_function("update"):
-                optimiser.step()
-                optimiser.zero_grad()
+                optimizer.step()
+                optimizer.zero_grad()
             prof.step()
     return model

@@ -7,7 +7,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 
-def profile_steps(model: nn.Module, optimiser: torch.optim.Optimizer, loader: list, trace_file: str) -> nn.Module:
+def profile_steps(model: nn.Module, optimizer: torch.optim.Optimizer, loader: list, trace_file: str) -> nn.Module:
     device = next(model.parameters()).device
     with profile(
         activities=[ProfilerActivity.CPU],
@@ -22,7 +22,7 @@ def profile_steps(model: nn.Module, optimiser: torch.optim.Optimizer, loader: li
             with record_function("backward"):
                 loss.backward()
             with record_function("update"):
-                optimiser.step()
-                optimiser.zero_grad()
+                optimizer.step()
+                optimizer.zero_grad()
             prof.step()
     return model

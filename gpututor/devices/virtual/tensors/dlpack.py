@@ -73,20 +73,20 @@ def _device(kind: Any, index: int) -> torch.device:
     return CPU if int(kind) == _CPU else python_device(index)
 
 
-def _export(real: Any, tensor: Any, dl_device: Any, copy: bool | None) -> Any:
-    """Return a capsule of a tensor on a device; `real` is torch's function for CPU tensors."""
+def _export(real: Any, tensor: Any, dl_device: Any, copy: bool | None, more: dict[str, Any]) -> Any:
+    """Return a capsule of a tensor on a device. `real` is torch's function for CPU tensors, `more` its options."""
     if type(tensor) is not VirtualTensor:
         options = {name: value for name, value in (("dl_device", dl_device), ("copy", copy)) if value is not None}
-        return real(tensor, **options)
+        return real(tensor, **options, **more)
     active_machine().home(tensor._device)
     tensor = _moved(tensor, dl_device, copy)
     if type(tensor) is not VirtualTensor:
-        return real(tensor)
+        return real(tensor, **more)
     host, block = tensor._host, tensor._block
     if host.is_meta:
         raise cuda_errors.NoValues("Tensor.__dlpack__()")
     with torch_private.host_only():
-        capsule = real(host.detach())
+        capsule = real(host.detach(), **more)
         storage = host.untyped_storage()
     head = _head_of(capsule)
     assert head is not None
@@ -98,11 +98,12 @@ def _export(real: Any, tensor: Any, dl_device: Any, copy: bool | None) -> Any:
 
 
 def to_dlpack(tensor: Any, dl_device: Any = None, copy: bool | None = None) -> Any:
-    return _export(torch_private.to_dlpack, tensor, dl_device, copy)
+    return _export(torch_private.to_dlpack, tensor, dl_device, copy, {})
 
 
-def to_dlpack_versioned(tensor: Any, dl_device: Any = None, copy: bool | None = None) -> Any:
-    return _export(torch_private.to_dlpack_versioned, tensor, dl_device, copy)
+def to_dlpack_versioned(tensor: Any, dl_device: Any = None, copy: bool | None = None, **more: Any) -> Any:
+    """Replace `torch._C._to_dlpack_versioned`, which has `read_only` since PyTorch 2.14."""
+    return _export(torch_private.to_dlpack_versioned, tensor, dl_device, copy, more)
 
 
 def from_dlpack(capsule: Any) -> torch.Tensor:

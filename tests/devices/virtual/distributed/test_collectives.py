@@ -81,11 +81,11 @@ def test_functional_collectives_give_device_tensors(results: Results) -> None:
         ("host_tensor", "RuntimeError: No backend type associated with device type cpu"),
         ("host_tensor_among_device_tensors", "ValueError: Tensors must be CUDA and dense"),
         ("not_contiguous", "ValueError: Tensors must be contiguous"),
-        ("monitored_barrier", "ValueError: monitored_barrier is only implemented for GLOO backend."),
+        ("monitored_barrier", "ValueError: monitored_barrier "),  # "is only …"; "requires …" since PyTorch 2.14
     ],
 )
 def test_nccls_errors_are_raised(results: Results, name: str, message: str) -> None:
-    assert [rank[name] for rank in results] == [message] * 2
+    assert [rank[name][: len(message)] for rank in results] == [message] * 2
 
 
 def test_a_collective_is_one_event_of_the_trace_with_the_bytes_sent(results: Results) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.torch_version import TorchVersion
 
 from tests.support.operators_on_gpu import DATA, Facts, apart, described, measure, measure_virtual, stored
 
@@ -39,6 +40,13 @@ def _all_apart(names: list[str], real: dict[str, list[Facts]], virtual: dict[str
     return [*missing, *(line for name in both for line in apart(name, real[name], virtual[name], excused))]
 
 
+as_measured = pytest.mark.skipif(
+    TorchVersion(torch.__version__) >= "2.14",
+    reason="the H200 ran PyTorch 2.11; PyTorch 2.14 composes some operators and gradients of other kernels",
+)
+
+
+@as_measured
 def test_some_operators_do_the_same_as_on_an_h200() -> None:
     real = stored()
     names = sorted(real)[::_EVERY]
@@ -46,6 +54,7 @@ def test_some_operators_do_the_same_as_on_an_h200() -> None:
     assert _all_apart(names, real, measure_virtual(names)) == []
 
 
+@as_measured
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_every_operator_does_the_same_as_on_an_h200(part: int) -> None:

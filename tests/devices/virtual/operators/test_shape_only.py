@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, dropout, one_hot
+from torch.torch_version import TorchVersion
 from torch.utils.checkpoint import checkpoint
 
 from gpututor.devices.recorder import Recorder
@@ -266,7 +267,8 @@ def test_each_operator_that_is_listed_needs_values() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = _differences([op for op in _operators() if samples.name_of(op) in _listed()], 40)
-    assert set(result) == set(_listed())
+    without_values = {"combinations"} if TorchVersion(torch.__version__) >= "2.14" else set()
+    assert set(result) == set(_listed()) - without_values
 
 
 _BY_VALUES = {"CTCLoss", "AdaptiveLogSoftmaxWithLoss", "GaussianNLLLoss"}

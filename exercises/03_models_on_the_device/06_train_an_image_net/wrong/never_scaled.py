@@ -1,0 +1,59 @@
+# fails: scaler
+# Trains in float16 without a scaler.
+import os
+import tempfile
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+
+def augmented(x: torch.Tensor, epoch: int) -> torch.Tensor:
+    """Pictures, shifted by `epoch` pixels, inverted if it is odd."""
+    x = x.roll(epoch, dims=3)
+    return 1 - x if epoch % 2 else x
+
+
+def train_an_image_net(
+    model: nn.Module,
+    training: Dataset,
+    validation: Dataset,
+    rates: list[float],
+    batch_size: int,
+    device: torch.device,
+) -> dict:
+    """The loss of each epoch and the best epoch; saves best.pt.
+
+    Data sets: uint8 picture (3, h, w) and label (), on the CPU.
+    """
+    model.to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rates[0])
+    loaders = [DataLoader(dataset, batch_size=batch_size, pin_memory=True) for dataset in (training, validation)]
+    losses: list[float] = []
+    for epoch, rate in enumerate(rates):
+        optimizer.param_groups[0]["lr"] = rate
+        model.train()
+        for pictures, labels in loaders[0]:
+            x = pictures.to(device, non_blocking=True).float() / 255
+            y = labels.to(device, non_blocking=True)
+            optimizer.zero_grad()
+            with torch.autocast(device.type, dtype=torch.float16):
+                loss = F.cross_entropy(model(augmented(x, epoch)), y)
+            loss.backward()
+            optimizer.step()
+        model.eval()
+        total = torch.zeros((), device=device)
+        with torch.no_grad():
+            for pictures, labels in loaders[1]:
+                x = pictures.to(device, non_blocking=True).float() / 255
+                y = labels.to(device, non_blocking=True)
+                with torch.autocast(device.type, dtype=torch.float16):
+                    total += F.cross_entropy(model(x), y, reduction="sum")
+        losses.append(total.item() / len(validation))
+        if losses[-1] == min(losses):
+            state = model.state_dict()
+            state = {name: tensor.cpu() for name, tensor in state.items()}
+            torch.save(state, "best.pt")
+    best = losses.index(min(losses))
+    return {"losses": torch.tensor(losses), "best": best}
