@@ -1,17 +1,19 @@
 """Rosters: the instructor's list of the class with sections and extensions, and the matching of people with students.
 
-The columns are `id`, `name`, `email`, `section`, `extension` (hours) and `pseudonym`. The names that platforms give
-these columns are accepted too.
+The columns are `id`, `name`, `email`, `section`, `extension` (hours), `pseudonym` and `submitted` (a time). The names
+that platforms give these columns are accepted too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,14 +29,20 @@ _MOST_HOURS = 366 * 24
 _LONGEST = 200
 """Characters of a cell."""
 _COLUMNS = {
-    "id": ("id", "student", "studentid", "sid", "login", "loginid", "username", "sisloginid", "number"),
+    "id": ("id", "student", "studentid", "sid", "login", "loginid", "username", "sisloginid", "number", "identifier"),
     "name": ("name", "fullname", "studentname"),
     "email": ("email", "emailaddress", "mail"),
     "section": ("section", "sections", "group", "tutorial"),
     "extension": ("extension", "extensionhours", "extensioninhours", "hours", "extrahours"),
     "pseudonym": ("pseudonym", "alias", "nickname", "codename"),
+    "submitted": ("submitted", "submittedat", "submissiontime", "lastmodifiedsubmission"),
 }
 """Names of columns, without case, spaces and signs."""
+_CANVAS = {"student": "name", "id": "id", "section": "section", "sisuserid": None, "sisloginid": None}
+"""Columns of the gradebook that Canvas exports, without case, spaces and signs."""
+_PARTICIPANT = re.compile(r"\D+(\d+)")
+"""An `Identifier` of Moodle's worksheet, in any language: `Participant 1234567`."""
+_WORKSHEET_TIME = "%A, %d %B %Y, %I:%M %p"
 
 
 @dataclass(frozen=True)
@@ -97,6 +105,8 @@ class Enrolled:
     section: str = ""
     extension_hours: float = 0.0
     pseudonym: str = ""
+    submitted: datetime | None = None
+    """Time of the last submission; without a time zone, in the zone of the due dates."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,10 @@ def read_roster(path: Path) -> Roster:
                 advice = f"Write one line of text, at most {_LONGEST} characters."
                 raise _mistake(table, line, columns[name], f"{truncate(repr(cell), 40)} is not a valid {name}", advice)
         id = cells.get("id") or cells.get("email", "")
+        if participant := _PARTICIPANT.fullmatch(id):
+            id = participant[1] if table.header[columns["id"]].casefold() == "identifier" else id
+        if not id and cells.get("name", "").startswith("Points Possible"):
+            continue  # the second line of Canvas's gradebook
         if not id:
             at = columns.get("id", columns.get("email", 0))
             raise _mistake(table, line, at, "it is empty", "Write the student's id, or remove the line.")
@@ -130,8 +144,11 @@ def read_roster(path: Path) -> Roster:
             raise _mistake(table, line, at, f"{id!r} is in line {first}, too", "Remove one of the lines.")
         hours = _hours(table, line, columns, cells.get("extension", ""))
         name, email, section, pseudonym = (cells.get(key, "") for key in ("name", "email", "section", "pseudonym"))
-        students.append(Enrolled(id, name, email, section, hours, pseudonym))
-    _check_pseudonyms(table, columns, students)
+        submitted = _time(table, line, columns, cells.get("submitted", ""))
+        students.append(Enrolled(id, name, email, section, hours, pseudonym, submitted))
+    if not students:
+        raise UsageError(f"{path}: there are no students in it.", "Write a line for each student below the headings.")
+    _check_pseudonyms(table, columns, dict(zip(lines.values(), students, strict=True)))
     used = set(columns.values())
     return Roster(path, tuple(students), tuple(name for at, name in enumerate(table.header) if at not in used and name))
 
@@ -147,9 +164,11 @@ def roster_text(students: Iterable[Enrolled]) -> str:
 def _columns(table: PlatformTable) -> dict[str, int]:
     """Return the positions of the known columns. Raises `UsageError` without a column of ids, and for two of a kind."""
     positions: dict[str, int] = {}
-    for at, header in enumerate(table.header):
-        key = re.sub(r"[\W_]+", "", header.casefold())
+    keys = [re.sub(r"[\W_]+", "", header.casefold()) for header in table.header]
+    of_canvas = _CANVAS if {"student", "id", "sisloginid"} <= set(keys) else {}
+    for at, key in enumerate(keys):
         name = next((name for name, names in _COLUMNS.items() if key in names), None)
+        name = of_canvas.get(key, name)
         if name in positions:
             title = f"it is a column for the {name}, as {table.header[positions[name]]!r} is"
             raise _mistake(table, 1, at, title, "Rename or remove one of them.")
@@ -161,11 +180,16 @@ def _columns(table: PlatformTable) -> dict[str, int]:
     return positions
 
 
-def _check_pseudonyms(table: PlatformTable, columns: Mapping[str, int], students: Sequence[Enrolled]) -> None:
-    """Raise `UsageError` for a pseudonym of two students, and for one that is an id, a name or an address."""
-    real = {word.casefold() for student in students for word in (student.id, student.name, student.email) if word}
+def _check_pseudonyms(table: PlatformTable, columns: Mapping[str, int], students: Mapping[int, Enrolled]) -> None:
+    """Raise `UsageError` for a pseudonym of two students, and for one that is an id, a name or an address.
+
+    `students` are by their lines.
+    """
+    real = {
+        word.casefold() for student in students.values() for word in (student.id, student.name, student.email) if word
+    }
     lines: dict[str, int] = {}
-    for line, student in zip(table.lines, students, strict=True):
+    for line, student in students.items():
         key, at = student.pseudonym.casefold(), columns.get("pseudonym", 0)
         if key in real:
             title = f"{student.pseudonym!r} is the id, name or address of a student"
@@ -185,6 +209,16 @@ def _hours(table: PlatformTable, line: int, columns: Mapping[str, int], cell: st
         advice = f"Write hours, from 0 to {_MOST_HOURS}, such as 48. For a date, use [[extension]] in the rules."
         raise _mistake(table, line, columns["extension"], f"{cell!r} is not a number of hours", advice)
     return hours
+
+
+def _time(table: PlatformTable, line: int, columns: Mapping[str, int], cell: str) -> datetime | None:
+    if cell in ("", "-"):
+        return None
+    for read in (datetime.fromisoformat, lambda text: datetime.strptime(text, _WORKSHEET_TIME)):
+        with contextlib.suppress(ValueError):
+            return read(cell)
+    advice = "Export Moodle's worksheet in English, or write times such as 2026-03-01T20:00."
+    raise _mistake(table, line, columns["submitted"], f"{cell!r} is not a time", advice)
 
 
 def _mistake(table: PlatformTable, line: int, column: int, problem: str, advice: str) -> UsageError:
@@ -209,7 +243,7 @@ class Enrolment:
 
 
 def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
-    """Add the roster's students to the class, and their extensions to the rules."""
+    """Add the roster's students to the class, their extensions to the rules, and times that the layout lacks."""
     students = list(class_.students)
     people = [
         RosterEntry(student.id, tuple(filter(None, (student.id, student.email))), student.name)
@@ -220,6 +254,7 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
     is_numbered = class_.layout in ("canvas", "moodle")
     sections, pseudonyms, roster_ids = dict[str, str](), dict[str, str](), dict[str, str]()
     extensions = list[Extension]()
+    times: dict[str, str] = {}
     for position, row in enumerate(roster.students):
         if position in matches:
             at = matches[position]
@@ -231,8 +266,13 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
             at = len(students) - 1
         id = students[at].id
         sections[id], pseudonyms[id], roster_ids[id] = row.section, row.pseudonym, row.id
+        if row.submitted is not None and (zone := row.submitted.tzinfo or rules.zone) is not None:
+            times[id] = row.submitted.replace(tzinfo=zone).astimezone(UTC).isoformat()
         if row.extension_hours:
             extensions.append(Extension(students[at].id, hours=row.extension_hours))
-    enrolled = replace(class_, students=tuple(students))
+    submissions = (
+        replace(file, submitted_at=file.submitted_at or times.get(file.student, "")) for file in class_.submissions
+    )
+    enrolled = replace(class_, students=tuple(students), submissions=tuple(submissions))
     rules = replace(rules, extensions=(*rules.extensions, *extensions))
     return Enrolment(enrolled, rules, sections, others, pseudonyms, roster_ids)

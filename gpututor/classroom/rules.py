@@ -174,6 +174,12 @@ class Rules:
         own = self.of(exercise).max_attempts
         return self.max_attempts if own is None else own
 
+    @property
+    def zone(self) -> tzinfo | None:
+        """The time zone of the due dates; None without a due date."""
+        dates = [self.due, *(rules.due for rules in self.exercises.values())]
+        return next((due.tzinfo for due in dates if due is not None), None)
+
     def due_for(self, exercise: str, student: str = "") -> datetime | None:
         """Return the due date for the class, or for a student with the latest of their extensions."""
         usual = self.of(exercise).due or self.due

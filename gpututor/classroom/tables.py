@@ -96,11 +96,17 @@ def read_table(path: Path) -> PlatformTable:
         delimiter = max(",;\t", key=first.count)
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         lines = [(reader.line_num, line) for line in reader if any(line)]
+    except FileNotFoundError as error:
+        raise UsageError(f"{path}: there is no such file.", "Check the name of the file.") from error
     except (OSError, ValueError, csv.Error) as error:
         advice = "Export the file from the platform once more, as CSV in UTF-8."
         raise UsageError(f"{path}: cannot be read as CSV ({error})", advice) from error
     if not lines:
         raise UsageError(f"{path}: it is empty.", "Export the file from the platform once more.")
     header = tuple(name.strip() for name in lines[0][1])
+    for number, line in lines[1:]:
+        if any(line[len(header) :]):
+            advice = "Put a cell with a comma, such as a number or a name, in quotes."
+            raise UsageError(f"{path}, line {number}: {len(line)} cells for {len(header)} columns.", advice)
     rows = tuple(tuple([*line, *[""] * len(header)][: len(header)]) for _, line in lines[1:])
     return PlatformTable(path, header, rows, delimiter, tuple(number for number, _ in lines[1:]))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -76,6 +77,8 @@ def test_headers_and_separators_may_differ(roster: Path) -> None:
         ("id,extension\nkim,two days\n", "line 2, column 'extension': 'two days' is not a number of hours"),
         ("id,extension\nkim,-1\n", "line 2, column 'extension': '-1' is not a number of hours"),
         ('id,name\nkim,"a\nb"\n', "line 3, column 'name': 'a\\nb' is not a valid name"),
+        ("id,extension\nkim,1,5\n", "line 2: 3 cells for 2 columns"),
+        ("id,submitted\nkim,yesterday\n", "line 2, column 'submitted': 'yesterday' is not a time"),
     ],
 )
 def test_a_mistake_has_its_line_and_column(roster: Path, text: str, problem: str) -> None:
@@ -83,6 +86,50 @@ def test_a_mistake_has_its_line_and_column(roster: Path, text: str, problem: str
     with pytest.raises(UsageError) as raised:
         read_roster(roster)
     assert raised.value.title.startswith(f"{roster}, {problem}")
+
+
+def test_a_roster_without_students_or_without_a_file_is_refused(roster: Path) -> None:
+    for text in ("", "id,name\n"):
+        roster.write_text(text)
+        with pytest.raises(UsageError):
+            read_roster(roster)
+    with pytest.raises(UsageError) as raised:
+        read_roster(roster.with_name("none.csv"))
+    assert "no such file" in raised.value.title
+
+
+def test_the_gradebook_that_canvas_exports_is_a_roster(roster: Path) -> None:
+    roster.write_text(
+        "Student,ID,SIS User ID,SIS Login ID,Section,Born (4711)\n"
+        "    Points Possible,,,,,4\n"
+        '"Roe, Kim",12005,k1,kroe,Sec A,\n'
+    )
+    read = read_roster(roster)
+    assert read.students == (Enrolled("12005", "Roe, Kim", section="Sec A"),)
+    assert read.ignored == ("SIS User ID", "SIS Login ID", "Born (4711)")
+
+
+WORKSHEET = (
+    'Identifier,"Full name","Email address",Status,"Last modified (submission)"\n'
+    '"Participant 1234567","Kim Roe",kim@example.org,,"Tuesday, 3 March 2026, 8:00 PM"\n'
+    '"Participant 1234568","Kim Roe",ana@example.org,,-\n'
+)
+
+
+def test_moodles_worksheet_gives_times_and_keeps_students_of_one_name_apart(tmp_path: Path) -> None:
+    folder = ClassFolder(tmp_path / "class")
+    class_, _ = class_with_options(folder, [("1234567", EXERCISE, "a")])
+    kim = Student("1234567", "Kim Roe", platform_id="1234567")
+    folder.write_class(replace(class_, layout="moodle", students=(kim,)))
+    write_entry(folder.journal, key_at(folder, 0), points(4, 4))
+    rules = Rules(due=datetime(2026, 3, 1, 23, 59, tzinfo=ZoneInfo("Europe/Berlin")), late=LatePolicy(10))
+    assert any("no submission has a time" in notice.title for notice in make_gradebook(folder, rules).notices)
+    folder.roster_file.write_text(WORKSHEET)
+    book = make_gradebook(folder, rules)
+    assert {marks.student.id: marks.points for marks in book.students} == {"1234567": 3.2, "1234568": 0}
+    assert not any("no submission has a time" in notice.title for notice in book.notices)
+    nameless = make_gradebook(folder, rules, with_names=False)
+    assert sorted(marks.points for marks in nameless.students) == [0, 3.2]
 
 
 def test_students_without_a_file_have_zeros_in_means_and_files(folder: ClassFolder, roster: Path) -> None:

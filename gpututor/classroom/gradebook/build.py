@@ -77,9 +77,10 @@ def make_gradebook(
         class_ = replace(class_, course=str(course_folder))
     course = course_of(class_)
     graded, notices = _graded(folder, submitted)  # keys of gradings follow from real ids
+    files = zip(submitted.submissions, class_.submissions, strict=True)
+    graded = {new: graded[old] for old, new in files if old in graded}
     if not with_names:
-        files = zip(submitted.submissions, class_.submissions, strict=True)
-        graded = {new: _without_names(graded[old], pseudonyms) for old, new in files if old in graded}
+        graded = {file: _without_names(attempt, pseudonyms) for file, attempt in graded.items()}
     notices += _roster_warnings(people, others) if people is not None else ()
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
     if course is None:
@@ -112,6 +113,7 @@ def gradebook_of(
     """
     known = _known_checks(class_, graded, rules, exercises, describe)
     warnings = [*notices, *check_warnings(rules, known), *_student_warnings(rules, class_)]
+    warnings += _time_warnings(rules, class_)
     by_exercise: dict[str, list[Submission]] = {}
     for submission in class_.submissions:
         by_exercise.setdefault(submission.exercise, []).append(submission)
@@ -265,6 +267,14 @@ def _extension_warnings(students: Sequence[StudentMarks]) -> Iterator[GradebookW
         title = f"Marked late by the platform, but with an extension, so nothing is taken off: {names}."
         advice = "The platform gives no times. Check them there; `gpututor classroom mark` sets a mark by hand."
         yield GradebookWarning(title, advice)
+
+
+def _time_warnings(rules: Rules, class_: Class) -> Iterator[GradebookWarning]:
+    """Warn of due dates without an effect: the layout knows neither times nor late files."""
+    files = class_.submissions
+    if rules.zone is not None and files and not any(file.submitted_at or file.late for file in files):
+        advice = "A roster can give times: Moodle's grading worksheet, or a column `submitted`."
+        yield GradebookWarning("There is a due date, but no submission has a time: nothing counts as late.", advice)
 
 
 def _attempts_warnings(students: Sequence[StudentMarks], rules: Rules) -> Iterator[GradebookWarning]:
