@@ -41,7 +41,7 @@ _COLUMNS = {
 _CANVAS = {"student": "name", "id": "id", "section": "section", "sisuserid": None, "sisloginid": None}
 """Columns of the gradebook that Canvas exports, without case, spaces and signs."""
 _PARTICIPANT = re.compile(r"\D+(\d+)")
-"""An `Identifier` of Moodle's worksheet, in any language: `Participant 1234567`."""
+"""An `Identifier` of Moodle's worksheet: `Participant 1234567`."""
 _WORKSHEET_TIME = "%A, %d %B %Y, %I:%M %p"
 
 
@@ -123,6 +123,7 @@ def read_roster(path: Path) -> Roster:
     """Read a roster. Raises `UsageError` that names the file, the line and the column."""
     table = read_table(path)
     columns = _columns(table)
+    is_worksheet = "id" in columns and table.header[columns["id"]] == "Identifier"
     students: list[Enrolled] = []
     lines: dict[str, int] = {}
     for line, row in zip(table.lines, table.rows, strict=True):
@@ -132,8 +133,8 @@ def read_roster(path: Path) -> Roster:
                 advice = f"Write one line of text, at most {_LONGEST} characters."
                 raise _mistake(table, line, columns[name], f"{truncate(repr(cell), 40)} is not a valid {name}", advice)
         id = cells.get("id") or cells.get("email", "")
-        if participant := _PARTICIPANT.fullmatch(id):
-            id = participant[1] if table.header[columns["id"]].casefold() == "identifier" else id
+        if is_worksheet and (participant := _PARTICIPANT.fullmatch(id)):
+            id = participant[1]
         if not id and cells.get("name", "").startswith("Points Possible"):
             continue  # the second line of Canvas's gradebook
         if not id:

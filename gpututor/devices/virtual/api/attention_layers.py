@@ -104,13 +104,9 @@ def _is_fused_attention(attention: Any, x: Tensor, parameters: Any) -> bool:
 def _leaves_padding_out(encoder: Any, src: Tensor, padding: Tensor) -> bool:
     """Return True if `TransformerEncoder.forward` would pack the sequences. Waits for the mask, as on CUDA."""
     first = encoder.layers[0]
-    tensors = (src, first.self_attn.in_proj_weight, *first.parameters())
-    if (
-        torch.compiler.is_compiling()
-        or not encoder.use_nested_tensor
-        or first.training
-        or not _is_fused_attention(first.self_attn, src, tensors)
-    ):
+    if torch.compiler.is_compiling() or not getattr(encoder, "use_nested_tensor", False) or first.training:
+        return False
+    if not _is_fused_attention(first.self_attn, src, first.parameters()):
         return False
     return not getattr(encoder, "mask_check", True) or bool(
         torch_private.is_left_aligned(src, _is_masked(padding).logical_not())
