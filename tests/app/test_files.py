@@ -159,19 +159,6 @@ async def test_a_terminal_that_is_closed_loses_nothing(env: AppEnv, number: sign
     assert env.file().read_text().startswith("m=1def")
 
 
-@pytest.mark.parametrize("keys", [["ctrl+q"], ["d", "ctrl+q"]])
-async def test_quitting_in_a_conflict_keeps_both_texts(env: AppEnv, keys: list[str]) -> None:
-    async with env.start() as pilot:
-        await start_conflict(env, pilot)
-        for key in keys:
-            await pilot.press(key)
-            await pilot.pause()
-        await until(pilot, lambda: not pilot.app.is_running, "the end")
-    assert env.file().read_text() == "theirs = 1\n"
-    async with env.start() as pilot:
-        await until_shown(pilot, "Unsaved text from last time")
-
-
 @pytest.mark.parametrize(("answer", "text", "backup"), [("m", "m=1def", "theirs"), ("escape", "theirs", "m=1def")])
 async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(
     env: AppEnv, answer: str, text: str, backup: str

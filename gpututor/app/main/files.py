@@ -226,11 +226,8 @@ class FileController:
         """Save before a command that needs the file; return False if the learner has to answer a question first.
 
         `then` is called after an answer that allows it. `leaving`: the learner may also continue without saving. The
-        text is then a draft, and no file is open. Leaving needs no answer to a question that is shown.
+        text is then a draft, and no file is open.
         """
-        if leaving and self._asking and self._save_draft():
-            self.leave()
-            return True
         if self._waits_for_answer(then):
             return False
         if self._file is None:
