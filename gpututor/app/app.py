@@ -31,6 +31,7 @@ from gpututor.errors import TutorError
 from gpututor.paths import default_workspace
 from gpututor.progress.database import briefly
 from gpututor.progress.store import ProgressStore
+from gpututor.settings import SETTINGS
 
 if TYPE_CHECKING:
     from gpututor.app.screens.palette import PaletteEntry
@@ -205,7 +206,7 @@ class GpututorApp(BaseApp):
                     yield replace(entry, act=partial(_leave_for, main, entry.act))
             else:
                 yield PaletteEntry("Quit", BY_ID["leave"].help, self.action_quit, (), shown_keys(BY_ID["leave"]))
-        yield PaletteEntry("Theme", "Choose other colors.", self.action_change_theme, ("colours",))
+        yield PaletteEntry("Theme", "Choose other colors.", self.search_themes, ("colours", "dark", "light"))
 
     def get_default_screen(self) -> Screen[Any]:
         return self._welcome() if self._workspace is None else self._main(self._workspace)
@@ -270,6 +271,10 @@ def _main_entries(main: MainScreen, query: str) -> Iterator[PaletteEntry]:
         yield PaletteEntry(tab.title, tab.about, partial(main.attempts.show_device, number))
     what_if = next(command for command in SCREENS["trace"] if command.id == "what_if")
     yield PaletteEntry(what_if.title, what_if.help, main.attempts.show_what_if)
+    for setting in SETTINGS:
+        if setting.key != "theme":  # which has an entry on every screen
+            show = partial(main.show_settings, setting.key)
+            yield PaletteEntry(f"Setting: {setting.title}", setting.help, show)
     for title, (method, sentence) in COPIES.items():
         yield PaletteEntry(title, sentence, getattr(main.copying, method))
     for exercise in main.learner.course.exercises:

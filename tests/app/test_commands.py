@@ -187,6 +187,10 @@ WANTED = {
     **{name: f"{BY_ID[id].title} ({name})" for id, names in OTHER_NAMES.items() for name in names},
     "export": "Export trace",
     "colours": "Theme (colours)",
+    "dark": "Theme (dark)",
+    **{title.lower(): f"Setting: {title}" for title in ("Vim keys", "Streak", "Wrap lines")},
+    "vim": "Setting: Vim keys",
+    "undo": "Undo",
 }
 """Typed words, and the title of the best hit."""
 
@@ -232,6 +236,29 @@ async def test_the_palette_acts_once_over_any_screen_and_names_keys(pilot: Pilot
     await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
     await pilot.press("ctrl+p", *"compare")
     await until_shown(pilot, "Compare   V  Shift+F11")
+
+
+async def test_a_setting_is_opened_by_its_name(pilot: Pilot[None]) -> None:
+    await pilot.press("ctrl+p", *"vim")
+    await until_shown(pilot, "Setting: Vim keys")
+    await until(pilot, lambda: list_of(pilot).highlighted == 0, "for the list")
+    await pilot.press("enter")
+    await until_on(pilot, SettingsScreen)
+    await until_shown(pilot, "Vim's keys in the editor")
+    await pilot.press("right")
+    assert main_screen(pilot).learner.settings.now.vim
+
+
+async def test_undo_from_another_pane_shows_the_code(pilot: Pilot[None]) -> None:
+    screen = main_screen(pilot)
+    await pilot.press("e", *"# new", "escape")
+    before = screen.editor_text
+    assert screen.panes.current is Pane.TASK
+    await pilot.press("ctrl+z")
+    await until(pilot, lambda: "# new" not in screen.editor_text, "for the undo")
+    assert screen.panes.current is Pane.CODE
+    await pilot.press("ctrl+y")
+    await until(pilot, lambda: screen.editor_text == before, "for the redo")
 
 
 @pytest.mark.long

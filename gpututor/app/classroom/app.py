@@ -60,7 +60,7 @@ class ClassroomApp(BaseApp):
                 yield PaletteEntry(title, "Show the students of this exercise.", partial(screen.filter_by, words))
         elif isinstance(screen, SubmissionScreen):
             yield from _of_table(screen, "submission")
-        yield PaletteEntry("Theme", "Choose other colors.", self.action_change_theme, ("colours",))
+        yield PaletteEntry("Theme", "Choose other colors.", self.search_themes, ("colours", "dark", "light"))
         yield PaletteEntry("Quit", "Leave.", self.action_quit)
         if query and isinstance(screen, ClassScreen) and screen.table is not None:
             for row in itertools.islice(students_of(screen.table, query), MOST_STUDENTS):

@@ -213,6 +213,18 @@ class EditorController:
         else:
             self._search()
 
+    # Undo
+
+    def undo(self) -> None:
+        """Take back the last change, where the learner sees it."""
+        self._host.show_pane(Pane.CODE)
+        self._editor.action_undo()
+
+    def redo(self) -> None:
+        """Make the change again that was taken back last."""
+        self._host.show_pane(Pane.CODE)
+        self._editor.action_redo()
+
     # Completion
 
     async def complete(self) -> None:

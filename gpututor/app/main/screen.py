@@ -403,12 +403,12 @@ class MainScreen(BaseScreen[None]):
     def show_documentation_of(self, name: str) -> None:
         self.editing.show_documentation_of(name)
 
-    def show_settings(self) -> None:
+    def show_settings(self, at: str = "") -> None:
+        """Show the settings, with the cursor on the one of the key `at`."""
         from gpututor.app.screens.settings import SettingsScreen
 
-        self.app.push_screen(
-            SettingsScreen(self.learner.settings, self.apply_settings, lambda: self.external_editor.installed())
-        )
+        installed = lambda: self.external_editor.installed()  # noqa: E731
+        self.app.push_screen(SettingsScreen(self.learner.settings, self.apply_settings, installed, at))
 
     # Events and messages
 

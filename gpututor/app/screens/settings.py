@@ -50,11 +50,14 @@ class SettingsScreen(BaseModal[None]):
         settings: SettingsFile,
         changed: Callable[[], None],
         installed_editors: Callable[[], list[tuple[str, str]]],
+        at: str = "",
     ) -> None:
+        """`at`: the key of the setting at the cursor; the first setting if empty."""
         super().__init__()
         self._settings = settings
         self._changed = changed
         self._installed_editors = installed_editors
+        self._at = at
         self._list = OptionList(id="settings", markup=False, compact=True)
         self._box: EditorDialog | None = None
         self._drawn: tuple[Settings, tuple[str, ...]] | None = None
@@ -79,7 +82,7 @@ class SettingsScreen(BaseModal[None]):
             title = f"{self._settings.path} cannot be made: {error.strerror}"
             self.app.push_screen(error_dialog(WorkspaceError(title)))
         self._draw()
-        self._list.highlighted = 0
+        self._list.highlighted = next((row for row, setting in enumerate(SETTINGS) if setting.key == self._at), 0)
         self._list.focus()
         self.set_interval(0.3, self._refresh_rows)
 
