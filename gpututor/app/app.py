@@ -243,6 +243,8 @@ class GpututorApp(BaseApp):
         for main in self._main_screens:
             await main.caught_up()
             main.leave()
+            if main.files.is_asking:
+                main.status.show_message("Answer first; gpututor then quits.")
             return
         self.exit()
 

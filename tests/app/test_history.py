@@ -162,16 +162,14 @@ async def test_b_takes_a_text_back_and_loses_nothing(env: AppEnv) -> None:
         await open_history(pilot)
         await pilot.press("b")
         await until(pilot, lambda: main.editor_text == RIGHT, "for the text")
-        await until_shown(pilot, "Loaded attempt 2. Your text is in .backups/")
-        assert main.panes.current is Pane.CODE
+        await until_shown(pilot, "Loaded attempt 2. Backup: .backups/")
+        assert not main.takes_text, "letters are commands, as before"
         assert env.file().read_text() == RIGHT
         assert backups(env) == [mine]
-        await pilot.press("escape")
         await open_history(pilot)
         await pilot.press("b")
         await until_shown(pilot, "Your file already matches attempt 2.")
         assert backups(env) == [mine]
-        await until(pilot, lambda: pilot.app.focused is main.panes.editor, "for the editor")
         await pilot.press("ctrl+z")
         await until(pilot, lambda: main.editor_text == mine, "for the undo")
 

@@ -152,6 +152,7 @@ async def test_quitting_waits_for_the_answer_to_an_open_question(env: AppEnv) ->
         await start_conflict(env, pilot)
         await pilot.press("ctrl+q")
         assert len([screen for screen in pilot.app.screen_stack if isinstance(screen, QuestionDialog)]) == 1
+        await until_shown(pilot, "gpututor then quits")
         await pilot.press("m")
         await until(pilot, lambda: not pilot.app.is_running, "for the end")
     assert env.file().read_text().startswith("m=1def")

@@ -311,6 +311,40 @@ async def test_neither_a_reset_nor_a_restored_attempt_runs_by_itself(env: AppEnv
         assert env.file().read_text() == RIGHT
 
 
+async def test_the_setting_starts_no_run_for_what_was_saved_before(env: AppEnv) -> None:
+    async with env.start() as pilot:
+        screen = main_screen(pilot)
+        env.file().write_text(RIGHT)
+        await until(pilot, lambda: screen.editor_text == RIGHT, "for the reload")
+        write('auto_run = "other editor"\n')
+        await until(pilot, lambda: screen.learner.settings.now.auto_run != "asked", "for the setting")
+        screen.check_disk()
+        assert env.client.requests == []
+
+
+async def test_undo_to_what_another_editor_saved_starts_no_run(env: AppEnv) -> None:
+    write('auto_run = "other editor"\n')
+    async with env.start() as pilot:
+        screen = main_screen(pilot)
+        env.file().write_text(RIGHT)
+        await until_shown(pilot, "✓ Passed")
+        await pilot.press("e", "x", "escape")
+        screen.check_disk()
+        await pilot.press("ctrl+z", "escape")
+        await until(pilot, lambda: env.file().read_text() == RIGHT, "for the undo")
+        screen.check_disk()
+        assert len(env.client.requests) == 1
+
+
+async def test_a_run_that_another_run_stops_is_named(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: main_screen(pilot).running, "for the run")
+        await pilot.press("n", "r")
+        await until_shown(pilot, "Stopped the run of 1.1")
+
+
 async def test_a_stop_is_shown_before_the_judge_answers(env: AppEnv) -> None:
     env.client = ScriptedClient(holds=True)
     env.client.cancel = lambda: None  # type: ignore[method-assign]

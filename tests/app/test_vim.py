@@ -340,5 +340,9 @@ async def test_a_command_line_is_shown_and_a_second_esc_leaves_nothing(env: AppE
         await until(pilot, lambda: editor.cursor_location == (1, 0), "for the line")
         await pilot.press("i", "x", "escape", "escape", "x")
         await until(pilot, lambda: editor.text == "one\ntwo\n", "for the letter to go: the second Esc left nothing")
+        for begun in ("v", "d"):
+            await pilot.press(begun, "escape", "escape")
+            assert main_screen(pilot).is_in_editor, begun
+            await pilot.press("l")
         await pilot.press("escape")
         await until(pilot, lambda: main_screen(pilot).panes.current is Pane.TASK, "for the task")

@@ -233,6 +233,12 @@ class Editor(CodeArea):
             event.text = text  # Textual inserts it later
             self.post_message(EditorReplied("Each tab at the start of a line became four spaces."))
 
+    def action_copy(self) -> None:
+        if self.selection.is_empty:
+            self.post_message(EditorReplied("Nothing is selected. Alt+a selects all; Shift with an arrow key extends."))
+        else:
+            super().action_copy()
+
     async def action_paste(self) -> None:  # type: ignore[override]  # Textual awaits what an action returns
         await self.on_event(events.Paste(self.app.clipboard))
 

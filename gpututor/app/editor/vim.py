@@ -79,8 +79,8 @@ class Vim:
         """The text when the INSERT mode began."""
         self._changing = ""
         """Keys of the change that the INSERT mode belongs to."""
-        self._left_insert = False
-        """True right after Esc ended the INSERT mode: a second Esc, typed from habit, does nothing."""
+        self._has_escaped = False
+        """True right after Esc left a mode or a command: a second Esc, typed from habit, does nothing."""
 
     # Keys
 
@@ -88,7 +88,7 @@ class Vim:
         """Handle a key; return False if it is for the text area. `character`: what it would insert."""
         if key == "escape":
             return self.escape()
-        self._left_insert = False
+        self._has_escaped = False
         if self.mode is Mode.INSERT:
             return False
         if key == "ctrl+r":
@@ -143,13 +143,14 @@ class Vim:
     def escape(self) -> bool:
         """Go back to NORMAL mode, or drop an incomplete command; return False if there is nothing to leave."""
         if self.mode is Mode.NORMAL or (self.mode is not Mode.INSERT and _count(self._keys)[1]):
-            waited, self._keys = bool(self._keys) or self._left_insert, ""
-            self._left_insert = False
+            was_waiting, self._keys = bool(self._keys), ""
+            is_done = was_waiting or self._has_escaped
+            self._has_escaped = was_waiting
             self._changed()
-            return waited
+            return is_done
+        self._has_escaped = True
         if self.mode is Mode.INSERT:
             self._end_insert()
-            self._left_insert = True
         else:
             self._area.move_cursor(self._cursor)
         self._keys = ""

@@ -222,8 +222,7 @@ class AttemptController:
                 host.show_error(error)
                 return
             self._files.take_back(text)
-            host.status.show_message(f"Loaded attempt {attempt.number}. Your text is in .backups/{backup.name}")
-        host.show_pane(Pane.CODE)
+            host.status.show_message(f"Loaded attempt {attempt.number}. Backup: .backups/{backup.name}")
 
     def show_last_report(self) -> None:
         """Show the newest attempt at the exercise, if there is one, and the costs of its lines."""

@@ -50,7 +50,6 @@ class FileController:
         self._reported = ""
         """Title of the last dialog about the file, which is not shown twice in a row."""
         self._asking = False
-        """True while a question about the file is open."""
         self._waiting: tuple[Then, ...] = ()
         """Commands to run after the answer, in the order in which they were given."""
         self._put_off: str | None = None
@@ -69,6 +68,11 @@ class FileController:
     @property
     def is_open(self) -> bool:
         return self._file is not None
+
+    @property
+    def is_asking(self) -> bool:
+        """True while a question about the file is open."""
+        return self._asking
 
     @property
     def is_saved(self) -> bool:
@@ -272,6 +276,7 @@ class FileController:
             self._run_waiting()
         else:
             self._waiting = ()
+            self._host.status.show_message("")
 
     def _run_waiting(self) -> None:
         """Run the waiting commands until one asks a question, which the rest waits for, or opens another screen."""
@@ -414,6 +419,7 @@ class FileController:
                 self._take(text)
         except (TutorError, OSError) as error:
             self._put_off, self._waiting = theirs, ()  # a command asks again: not at once, over this dialog
+            self._host.status.show_message("")
             if is_draft:
                 self._undecided = theirs, file_error(error)
             self._host.show_error(error)

@@ -41,8 +41,8 @@ class RunController:
         self._inventory: Inventory | None = None
         self._seen_text = ""
         """The editor's text when it was last considered for an automatic run."""
-        self._others_text = ""
-        """The newest text that another program wrote."""
+        self._others_text: str | None = None
+        """Text that another program wrote, until it is considered for an automatic run."""
         self._is_quiet = False
         """True if the newest run started by itself."""
 
@@ -87,12 +87,15 @@ class RunController:
         from gpututor.grading.events import GradeRequest
 
         host = self._host
+        stopped = self._submitted_for.label if self.running and not self._is_for_open_exercise else ""
         self._submitted, self._submitted_for = host.editor_text, host.exercise
         self._is_quiet = quietly
         host.panes.results.begin(self._submitted, host.exercise.limits.wall_s)
         host.panes.run_begins()
         self._set_running(True)
         host.status.show_message("Running the checks")
+        if stopped:
+            host.status.show_reply(f"Stopped the run of {stopped}. Running the checks")
         # Where the results are seen below the code, a learner who types goes on typing.
         if not quietly and not (host.is_in_editor and host.panes.are_side_by_side):
             host.show_pane(Pane.RESULTS)
@@ -242,15 +245,19 @@ class RunController:
         if again:
             self._others_text = text
         else:
-            self._seen_text, self._others_text = text, ""
+            self._seen_text, self._others_text = text, None
 
     def run_if_due(self) -> None:
         """Run the checks on a file that was just saved, if the settings say so."""
         when, text = self._host.learner.settings.now.auto_run, self._host.editor_text
-        if when == "asked" or text == self._seen_text or not self._files.is_saved or not self._host.is_current:
+        if when == "asked":
+            self._seen_text, self._others_text = text, None  # older changes do not run once the setting changes
             return
-        self._seen_text = text
-        if text != self._others_text:
+        if text == self._seen_text or not self._files.is_saved or not self._host.is_current:
+            return
+        is_others = text == self._others_text
+        self._seen_text, self._others_text = text, None
+        if not is_others:
             if when == "other editor":
                 return
             if problem := _syntax_problem(text):

@@ -465,7 +465,7 @@ class MainScreen(BaseScreen[None]):
 
     @on(EditorReplied)
     def _editor_replied(self, message: EditorReplied) -> None:
-        self.status.show_message(message.sentence)
+        self.status.show_reply(message.sentence)
 
     @on(events.DescendantFocus)
     @on(CheckRow.Opened)
