@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from gpututor.course.model import Exercise
 
 if TYPE_CHECKING:
@@ -52,6 +54,13 @@ def short_path(path: Path) -> str:
     """Return the path, starting at `~` if it is in the home folder."""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def path_shortened(text: str, width: int) -> str:
+    """Return the text without the start of its longest path, as far as needed for `width` columns."""
+    path = max((word for word in text.split() if "/" in word and "://" not in word), key=len, default="")
+    start = cell_len(text) - width + 1
+    return text.replace(path, f"…{path[start:]}", 1) if 1 < start < len(path) - 1 else text
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -27,7 +27,7 @@ async def test_the_key_copies_the_report_in_the_results_and_else_the_path(pilot:
     for pane in "123":
         await pilot.press(pane, "y")
         assert pilot.app.clipboard == str(env.file())
-    await until_shown(pilot, "Copied: /")
+    await until_shown(pilot, f"/{env.file().name}  saved")
     await pilot.press("j")
     assert "Copied" not in screen_text(pilot.app), "until the next key"
     await edit(pilot, "x = 1\ny = 2\n")

@@ -446,7 +446,7 @@ class AttemptController:
         # 20 ms at 80x24, 40 ms at 200x60: only writing is left to the thread.
         svg = self._host.panes.app.export_screenshot(title=f"gpututor {exercise.label} {exercise.title}")
         write = partial(export, self._exports, f"{exercise.label}-screen", ".svg", lambda stream: stream.write(svg))
-        in_thread(self._export, write, show or self._host.status.show_message)
+        in_thread(self._export, write, show or self._host.status.show_reply)
 
     async def export_trace(self) -> None:
         attempt = self.latest()
@@ -455,15 +455,13 @@ class AttemptController:
             key = self._host.letter_of("run_checks")
             self._host.status.show_reply(f"There is no trace to export yet: {key} runs the checks.")
             return
-        self._export_view(view, self._host.status.show_message)
+        self._export_view(view, self._host.status.show_reply)
 
     def _export_view(self, view: RunView, show: Callable[[str], object]) -> None:
         from gpututor.app.screens.trace import export_trace
 
         show("Writing the trace …")
-        in_thread(
-            self._export, partial(export_trace, self._exports, view), show, ". Open it in https://ui.perfetto.dev"
-        )
+        in_thread(self._export, partial(export_trace, self._exports, view), show, ", for https://ui.perfetto.dev")
 
     def _export(self, write: Callable[[], Path], show: Callable[[str], object], advice: str = "") -> None:
         try:

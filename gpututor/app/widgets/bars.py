@@ -15,6 +15,7 @@ from textual.widget import Widget
 
 from gpututor.app.commands import KeyHint
 from gpututor.app.themes import CHOSEN
+from gpututor.app.wording import path_shortened
 from gpututor.text import escape_control_chars
 
 _PALE = "$foreground-muted"
@@ -114,7 +115,7 @@ class StatusBar(Widget):
         self._show(escape_control_chars(text), "")
 
     def show_reply(self, text: str) -> None:
-        """Show why a key could do nothing, instead of the message and until the next key."""
+        """Show the answer to a key, instead of the message and until the next key."""
         self._show(self.message, escape_control_chars(text))
 
     def show_run(self, text: str) -> None:
@@ -148,6 +149,7 @@ class StatusBar(Widget):
         left = width - state.cell_length - 2
         if left < 1:
             return Content.assemble(mode, state)
+        message = Content(path_shortened(message.plain, left))
         return Content.assemble(mode, message.truncate(left, ellipsis=True, pad=True), "  ", state)
 
 
