@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 from gpututor.app.editor import completion
 from gpututor.app.editor.completion import MOST_FAILURES, Completer, CompletionList, Question, file_names
 from gpututor.app.editor.editor import Editor
+from gpututor.app.screens.help import documentation_content
 from gpututor.processes import is_alive
 from tests.support.apps import AppEnv, edit, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
@@ -369,10 +370,33 @@ async def test_a_key_shows_signature_and_docstring_in_a_box_that_scrolls(env: Ap
         assert editor.has_focus
 
 
+def test_paragraphs_of_a_docstring_are_joined_but_no_code_and_lists() -> None:
+    docstring = "\n".join(
+        (
+            "A sequence of executions that belongs to a specific device,",
+            "independent from other streams.",
+            "",
+            "    number (int): a number that is used for nothing at all here",
+            "        and may be left out.",
+            "    other (int): another number",
+            "",
+            "    >>> one_name_that_is_long = torch.zeros(1, 2, 3, 4, 5, 6, 7)",
+            "    >>> other",
+        )
+    )
+    lines = documentation_content(["f", "f()", docstring], 200).plain.split("\n")
+    assert lines[2].endswith("specific device, independent from other streams.")
+    assert lines[4].endswith("at all here and may be left out.")
+    assert lines[5].strip() == "other (int): another number"
+    assert [line.strip()[:3] for line in lines[7:]] == [">>>", ">>>"]
+
+
 async def test_the_box_shows_a_linked_name_or_says_that_nothing_was_found(env: AppEnv) -> None:
     async with env.start() as pilot:
         await write(pilot, "alpha = 1")
         await pilot.press("escape", "K")
+        await until_shown(pilot, "shows your code")
+        await pilot.press("e", "alt+d")
         await until_shown(pilot, "No documentation found.")
         await pilot.press("escape")
         await write(pilot, "", command=[sys.executable, "-c", REPLIES])

@@ -113,6 +113,10 @@ async def test_z_zooms_the_pane_in_front_and_back(pilot: Pilot[None], screen: Ma
     await pilot.resize_terminal(150, 45)
     await settle(pilot)
     assert seen(screen) == {"editor"}
+    await pilot.resize_terminal(80, 24)
+    await until(pilot, lambda: "All panes" not in screen_text(pilot.app), "for the keys of a narrow screen")
+    await pilot.resize_terminal(150, 45)
+    await until(pilot, lambda: "All panes" in screen_text(pilot.app), "for the keys of a wide screen")
     for key in ("alt+z", "ctrl+backslash", "ctrl+backslash"):
         await pilot.press(key)
     await until(pilot, lambda: len(seen(screen)) == 3, "for all panes")

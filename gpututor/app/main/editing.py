@@ -283,7 +283,11 @@ class EditorController:
     # Documentation
 
     def show_documentation(self) -> None:
-        """Show the documentation of the name at the cursor, or of the call around it."""
+        """Show the documentation of the name at the cursor, or of the call around it, if the code is in sight."""
+        if self._host.panes.current is not Pane.CODE and not self._host.panes.are_side_by_side:
+            key = self._host.letter_of("show_code")
+            self._host.status.show_reply(f"{key} shows your code: this explains the name at its cursor.")
+            return
         row, column = self._editor.cursor_location
         name = self._editor.name_at_cursor
         self._look_up(name or "Documentation", self._host.editor_text, row + 1, column)

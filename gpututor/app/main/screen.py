@@ -316,7 +316,7 @@ class MainScreen(BaseScreen[None]):
             and self.panes.editor.mode in ("", "NORMAL")
         ):
             keys = (("Esc", "Leave"),)
-        if self._is_zoomed and commands:
+        if self._is_zoomed and commands and not layout_classes(*self.app.size)["-narrow"]:
             zoom = self.commands["zoom"]
             keys = (*keys, (key_name((zoom.keys if pane is Pane.CODE else zoom.letters)[0]), "All panes"))
         self.key_bar.show(*footer(commands, in_editor=pane is Pane.CODE, keys=keys))
@@ -427,6 +427,7 @@ class MainScreen(BaseScreen[None]):
     def _arrange(self) -> None:
         self.editing.close_completions()
         self.update_classes(layout_classes(*self.app.size, zoomed=self._is_zoomed))
+        self.show_keys()
 
     def zoom(self) -> None:
         """Show only the pane in front, or all panes again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -33,7 +33,6 @@ _IN_TEXTS = "In lists and texts"
 _MORE = {
     EDITING: (
         ("Tab  Shift+Tab", "Indent and dedent."),
-        ("^z  ^y", "Undo and redo."),
         ("Alt+r w l", "In Find: regex, whole word, replace all."),
         ("Esc", "Leave the editor; letters are commands outside it."),
         ("⇄ ‖ ▸ ! ~", "At a line: copies, waits, kernels, a hazard; before your edits."),
@@ -256,9 +255,34 @@ def documentation_content(answer: Sequence[str], width: int) -> Content:
         advice = "Put the cursor on a name, or between the brackets of a call."
         return Content(_wrapped(f"No documentation found. {advice}", width))
     _, signatures, docstring = answer
-    text = _REFERENCE.sub(r"\1", docstring).replace("``", "`") or "It has no docstring."
+    text = _REFERENCE.sub(r"\1", _with_joined_lines(docstring)).replace("``", "`") or "It has no docstring."
     words = [Content("\n".join(wrapped(part, max(20, width)))) for part in (signatures, text)]
     return Content("\n\n").join([words[0].stylize("bold"), words[1]] if signatures else words[1:])
+
+
+_FULL_LINE = 55
+"""Least letters of a docstring's line that may continue in the next line; a shorter line ends where it should."""
+_OWN_LINE = re.compile(r"\s*([-*•|]|\d+\.|\.\.|:\w+:|\*{0,2}\w+ ?\(.*|\w+: |$)")
+"""Start of a line that continues no sentence: a list, a directive, an argument."""
+_DRAWN = re.compile(r">>>|^\s*[-=+|]{3}", re.MULTILINE)
+
+
+def _with_joined_lines(docstring: str) -> str:
+    """Join the lines of each paragraph, but not those of code, tables and lists."""
+    blocks = [""]
+    for block in re.split(r"\n[ \t]*\n", docstring):
+        lines = block.split("\n")
+        is_code = re.search(r"^(?!\s*\.\.).*::$", blocks[-1].rpartition("\n")[2])
+        if not is_code and not _DRAWN.search(block):
+            joined = lines[:1]
+            for before, line in pairwise(lines):
+                if len(before) < _FULL_LINE or _OWN_LINE.match(line):
+                    joined.append(line)
+                else:
+                    joined[-1] += f" {line.strip()}"
+            lines = joined
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks[1:])
 
 
 def _keys(command: Command) -> str:
