@@ -18,6 +18,7 @@ It may have a wrong letter or two letters swapped.
 """
 _LETTER = r"[^\W_]"
 _START = rf"(?<!{_LETTER})"
+_NUMBER = re.compile(r"\d+\.\d*")
 _SKIP = rf"(?:{_LETTER}{{0,2}}?|{_LETTER}*[\W_]+(?:{_LETTER}+[\W_]+){{0,2}}?)"
 """Text skipped between two letters of a misspelled word: up to two letters, or the word's rest and two words."""
 
@@ -70,18 +71,23 @@ def score(query: str, *texts: str, inexact: bool = False) -> float | None:
 
 
 def _points(word: str, text: str, inexact: bool) -> float | None:
-    if word in text:
+    if places := _places(word, text):
         points = _TEXT_START * text.startswith(word)
-        at = text.find(word)
-        while at >= 0:
-            if not text[at - 1 : at].isalnum():
-                is_whole = not text[at + len(word) : at + len(word) + 1].isalnum()
-                return points + (_WHOLE_WORD if is_whole else _WORD_START)
-            at = text.find(word, at + 1)
+        for start, end in places:
+            if not text[start - 1 : start].isalnum():
+                return points + (_WORD_START if text[end : end + 1].isalnum() else _WHOLE_WORD)
         return points
     if not inexact or (fit := _misspelled(word).search(text)) is None:
         return None
     return -len(_spans(fit))  # the fewer pieces, the better
+
+
+def _places(word: str, text: str) -> list[tuple[int, int]]:
+    """Return (start, end) of each place of a word; a number with a dot fits only where a number starts."""
+    if word not in text:
+        return []
+    start = r"(?<![\d.])" if _NUMBER.fullmatch(word) else ""
+    return [fit.span() for fit in re.finditer(start + re.escape(word), text)]
 
 
 @lru_cache(maxsize=64)
@@ -110,7 +116,7 @@ def marks(query: str, text: str) -> tuple[tuple[int, int], ...]:
         return ()  # some letters grow when they are folded, which moves positions
     spans = set[tuple[int, int]]()
     for word in query.casefold().split():
-        exact = [fit.span() for fit in re.finditer(re.escape(word), lowered)]
+        exact = _places(word, lowered)
         fit = None if exact else _misspelled(word).search(lowered)
         spans.update(exact or (_spans(fit) if fit is not None else ()))
     return tuple(sorted(spans))

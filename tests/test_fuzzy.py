@@ -42,7 +42,9 @@ def test_missing_wrong_and_swapped_letters_are_forgiven_and_what_fits_is_marked(
 
 
 def test_starts_come_first_and_each_word_must_fit_somewhere() -> None:
-    assert best("2.") == [NAMES[0], NAMES[1]]
+    assert best("2.") == [NAMES[0]], "a number fits where a number starts"
+    assert best("12.1") == [NAMES[1]]
+    assert marked("2.", "2.1 and 12.2 in float32.") == ["2."]
     texts = ("smart", "an art", "art of", "art")
     assert [text for text, _ in ranked("art", texts, lambda text: (text,))] == ["art", "art of", "an art", "smart"]
     items = {"late": ("Streams", "how to copy"), "early": ("Copy", "streams")}
@@ -68,7 +70,10 @@ def test_a_wrong_name_suggests_the_names_that_were_probably_meant() -> None:
     assert likely_meant("grade", known, lambda name: (name,), most=2) == ["grade", "upgrade"]
 
 
-@pytest.mark.parametrize(("words", "slug"), [("bufer", "the_buffer_that_stayed"), ("pined", "pinned_memory")])
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [("bufer", "the_buffer_that_stayed"), ("pined", "pinned_memory"), ("2.33", "same_device"), ("23", "same_device")],
+)
 def test_a_wrong_exercise_is_refused_with_the_probable_names(words: str, slug: str) -> None:
     course = load_course(builtin_course())
     with pytest.raises(UsageError) as caught:

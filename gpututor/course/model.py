@@ -308,7 +308,10 @@ class Course:
         path_pattern = _names_folder_of(words)
         if broken := [problem.title for problem in self.problems if path_pattern.search(problem.title)]:
             raise UsageError(f"The exercise {words!r} is broken.", "\n".join(broken))
-        near = likely_meant(words, self.exercises, lambda near: (near.slug, near.title, near.summary), most=3)
+        if words.replace(".", "").isdecimal():
+            near = likely_meant(words, self.exercises, lambda near: (near.label,))
+        else:
+            near = likely_meant(words, self.exercises, lambda near: (near.slug, near.title, near.summary), most=3)
         meant = " or ".join(f"{exercise.label} {exercise.slug}" for exercise in near)
         advice = f"Did you mean {meant}? " if near else ""
         if Path(words).is_file():
