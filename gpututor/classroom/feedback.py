@@ -24,6 +24,7 @@ from gpututor.classroom.gradebook.model import (
     ScoredAttempt,
     StudentMarks,
 )
+from gpututor.classroom.markdown import code, fenced, text
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Submission
 from gpututor.classroom.tables import number
@@ -53,11 +54,6 @@ _WITHOUT_MARK = {
     MarkStatus.OPEN: "○ No mark yet",
 }
 _PLAIN_NAME = re.compile(r"[^\W_]+(?:[ '’-][^\W_]+)*")
-_PUNCTUATION = re.compile(
-    r"[\\`*\[\]<>|~&$#@]"
-    r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # an underscore between letters is not markup
-    r"|(?<=:)/(?=/)|(?<=www)\."  # some readers make links of these
-)
 _HEADING = re.compile(r"#{1,6} +(.*)")
 
 
@@ -450,30 +446,6 @@ def _hint(hint: str, place: int, say: Catalog) -> str:
     body = rest if heading else hint
     lines = [f"**{say('Hint')} {place}{title}**", "", *body.strip("\n").split("\n")]
     return "\n".join(f"> {line}".rstrip() for line in lines)
-
-
-def text(words: str) -> str:
-    """Escape plain text as one line of Markdown."""
-    return _PUNCTUATION.sub(r"\\\g<0>", " ".join(escape_control_chars(words).split()))
-
-
-def code(words: str) -> str:
-    """Put plain text in a code span that its backticks cannot end."""
-    line = " ".join(escape_control_chars(words).split())
-    ticks = "`" * (_longest(line) + 1)
-    space = " " if line.startswith("`") or line.endswith("`") else ""
-    return f"{ticks}{space}{line}{space}{ticks}" if line else "` `"
-
-
-def fenced(block: str) -> str:
-    """Put escaped plain text in a block that it cannot end."""
-    ticks = "`" * max(_longest(block) + 1, 3)
-    return f"{ticks}text\n{block}\n{ticks}"
-
-
-def _longest(words: str) -> int:
-    """Return the length of the longest run of backticks."""
-    return max(map(len, re.findall("`+", words)), default=0)
 
 
 def _name(name: str) -> str:

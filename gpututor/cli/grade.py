@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from gpututor.cli.annotations import FORMS, GradedFile, annotations_of
+from gpututor.cli.annotations import FORMS, GradedFile, annotations_of, append_job_summary
 from gpututor.cli.device_options import add_device_arguments, check_one_model, print_settings, settle_device
 from gpututor.cli.grading_parts import isolation_for, rejection, request_for, save_attempt
 from gpututor.cli.options import attempt_writer, check_own_file, chosen_course, chosen_workspace, whole_number
@@ -63,8 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help=all_help)
     parser.add_argument("--junit", type=Path, metavar="F", help="with --all: write JUnit XML to this file")
     annotate_help = (
-        "print a line for each failed check that GitHub's workflows show as an annotation (github), or that editors "
-        "list as a problem (gcc: FILE:LINE:1: error: …)"
+        "print a line for each failed check that GitHub's workflows show as an annotation (github, which also adds a "
+        "table to the job summary), or that editors list as a problem (gcc: FILE:LINE:1: error: …)"
     )
     parser.add_argument("--annotate", choices=tuple(FORMS), help=annotate_help)
     file_help = "grade this Python file or notebook, not a link, instead of your own; not recorded"
@@ -120,7 +120,8 @@ def main(arguments: argparse.Namespace) -> int:
             events = progress.follow(client.grade(request))
             finished = _follow(events, exercise, request.submission, quiet=arguments.json)
         report = finished.report
-        lines = list(annotations_of(GradedFile(exercise, path, report), arguments.annotate))
+        graded = GradedFile(exercise, path, report)
+        lines = list(annotations_of(graded, arguments.annotate))
         show = partial(_print_json, report) if arguments.json else partial(_print_end, report, exercise.timeline, lines)
         if writer is None:
             show()
@@ -134,6 +135,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise
     finally:
         client.close()
+    append_job_summary([graded], outcome_line(report), arguments.annotate)
     return report.outcome.exit_code
 
 

@@ -13,7 +13,7 @@ from gpututor.classroom.gradebook.exports.junit import junit
 from gpututor.classroom.gradebook.marking import GradedAttempt
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Class, Student, Submission
-from gpututor.cli.annotations import GradedFile, annotations_of
+from gpututor.cli.annotations import GradedFile, annotations_of, append_job_summary
 from gpututor.cli.grading_parts import isolation_for, rejection, request_for, save_attempt
 from gpututor.cli.options import attempt_writer, chosen_workspace
 from gpututor.cli.terminal import ProgressLine, fitting
@@ -51,14 +51,16 @@ def grade_all(arguments: argparse.Namespace, course: Course) -> int:
                 )
     finally:
         client.close()
-    if arguments.junit is not None:
-        write_text(arguments.junit, _junit(course, workspace, graded))
     outcomes = Counter(file.report.outcome for file in graded)
     words = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in Outcome if outcomes[outcome]) or "nothing changed"
     left = [count(unchanged, "unchanged starter")] if unchanged else []
     left += [count(missing, "missing file")] if missing else []
     not_graded = f" Not graded: {', '.join(left)}." if left else ""
-    print(fitting(f"{count(len(graded), 'file')} graded: {words}.{not_graded}"))
+    summary = f"{count(len(graded), 'file')} graded: {words}.{not_graded}"
+    print(fitting(summary), flush=True)
+    append_job_summary(graded, summary, arguments.annotate)
+    if arguments.junit is not None:
+        write_text(arguments.junit, _junit(course, workspace, graded))
     codes = {file.report.outcome.exit_code for file in graded}
     return 1 if codes & {1, 2} else max(codes, default=0)
 

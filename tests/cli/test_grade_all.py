@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
+from markdown_it import MarkdownIt
 
-from gpututor.cli.annotations import GradedFile, annotations_of
+from gpututor.cli.annotations import GradedFile, annotations_of, append_job_summary
 from gpututor.cli.main import VERBS, add_common_options, add_verb_arguments, main
 from gpututor.course.loader import load_course
 from gpututor.grading.report import Outcome, Status
@@ -86,6 +87,42 @@ def test_annotations_are_escaped(tmp_path: Path) -> None:
     assert GCC.fullmatch(line) is not None
     assert line.startswith("a,b:c%.py:3:1: error: value is right · Got: 100% ::error:: ")
     assert "\x1b" not in line
+
+
+def test_the_job_summary_has_a_row_for_each_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    course, work, path = write_course(tmp_path / "course", exercises=2), tmp_path / "work", tmp_path / "summary.md"
+    words = ["--course", str(course), "--workspace", str(work)]
+    assert main([*words, "init", str(work)]) == 0
+    (work / "01_lesson_1" / "01_twice_1_1.py").write_text(RIGHT)
+    (work / "01_lesson_1" / "02_twice_1_2.py").write_text(WRONG)
+    path.write_text("of another step\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(path))
+    assert main([*words, "grade", "--all"]) == 1
+    assert path.read_text() == "of another step\n"
+    assert main([*words, "grade", "--all", "--annotate", "github"]) == 1
+    rows = [line.split(" | ") for line in path.read_text().splitlines() if line.startswith("| 1.")]
+    assert {(row[0], row[2]) for row in rows} >= {("| 1.1 twice_1_1", "✓ passed"), ("| 1.2 twice_1_2", "✗ failed")}
+    [failed] = [row for row in rows if row[2] == "✗ failed"]
+    assert failed[3].startswith("Line 2<br>Expected: ")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "missing" / "summary.md"))
+    assert main([*words, "grade", "1.1", "--annotate", "github"]) == 2
+
+
+def test_texts_of_learners_are_no_markup_in_the_job_summary(tmp_path: Path) -> None:
+    exercise = load_course(write_course(tmp_path / "course", exercises=1)).exercises[0]
+    shapes: list[list[object]] = []
+    for got in ("x", "a | b\n# c <script>`[d](e)` ![f](g) **h** @i \\|", "\x1b[31m\u202e" + "z" * 5000):
+        path = tmp_path / f"{len(shapes)}.md"
+        graded = GradedFile(exercise, tmp_path / "a.py", report(verdict("value", Status.FAILED, got=got)))
+        append_job_summary([graded], "1 file graded.", "github", {"GITHUB_STEP_SUMMARY": str(path)})
+        tokens = MarkdownIt("gfm-like").parse(path.read_text())
+        shapes.append([token.type for token in tokens] + [len(token.children or ()) > 1 for token in tokens])
+        assert len(path.read_text()) < 1000
+        assert not {"\x1b", "\u202e"} & set(path.read_text())
+        html = MarkdownIt("gfm-like").render(path.read_text())
+        assert html.count("<td") == 8
+        assert not any(tag in html for tag in ("<script", "<a ", "<img", "<code", "<h1"))
+    assert shapes[0] == shapes[1] == shapes[2]
 
 
 @pytest.mark.parametrize(
