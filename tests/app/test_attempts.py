@@ -109,7 +109,7 @@ async def test_the_outcome_is_shown_while_another_process_holds_the_database(
         assert progress.ids(key) == []
     await until(pilot, lambda: len(progress.ids(key)) == 1, "for the attempt")
     await pilot.press("5")
-    await until_shown(pilot, "d shows what it did.")
+    await until_shown(pilot, "d shows the timeline.")
 
 
 async def test_an_attempt_waiting_for_the_database_is_reported_and_counts(
@@ -183,7 +183,7 @@ async def test_a_locked_database_delays_no_keys_and_loses_nothing(env: AppEnv, m
 async def test_recordings_are_read_in_threads_and_once(env: AppEnv, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     async with env.start() as pilot:
         await pilot.press("r")
-        await until_shown(pilot, "d shows what it did.")
+        await until_shown(pilot, "d shows the timeline.")
     reads: list[tuple[int | str, threading.Thread]] = []
     read = Recordings.read
 

@@ -159,7 +159,7 @@ async def test_a_terminal_that_is_closed_loses_nothing(env: AppEnv, number: sign
     assert env.file().read_text().startswith("m=1def")
 
 
-@pytest.mark.parametrize(("answer", "text", "backup"), [("m", "m=1def", "theirs"), ("escape", "theirs", "m=1def")])
+@pytest.mark.parametrize(("answer", "text", "backup"), [("m", "m=1def", "theirs"), ("f", "theirs", "m=1def")])
 async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(
     env: AppEnv, answer: str, text: str, backup: str
 ) -> None:
@@ -167,6 +167,17 @@ async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(
         await edit_both(env, pilot)
         main_screen(pilot).files.rescue()
     assert env.file().read_text() == "theirs = 1\n"
+    async with env.start() as pilot:
+        await until_shown(pilot, "Unsaved text from last time")
+        await pilot.press("escape")
+        await until(pilot, lambda: main_screen(pilot).editor_text == "theirs = 1\n", "for the file's text")
+        await pilot.press("e", "x", "escape")
+        await until(pilot, lambda: env.file().read_text() == "xtheirs = 1\n", "for an edit to be saved")
+        await pilot.press("n", "p")
+        await until_shown(pilot, "Unsaved text from last time")
+        await pilot.press("escape", "e", "backspace")
+        await until(pilot, lambda: env.file().read_text() == "theirs = 1\n", "for the text as it was")
+        assert backups(env) == []
     async with env.start() as pilot:
         await until_shown(pilot, "Unsaved text from last time")
         await pilot.press(answer)

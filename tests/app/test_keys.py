@@ -56,7 +56,7 @@ async def test_sentences_name_the_keys_of_the_settings(env: AppEnv) -> None:
         env.file().write_text(RIGHT)
         await pilot.press("escape", "B")
         await until_shown(pilot, "Z compares with the solution; N opens 1.2 Twice 2.")
-        await until_shown(pilot, "U shows what it did.")
+        await until_shown(pilot, "U shows the timeline.")
         await pilot.press("x")
         await until_shown(pilot, "A, then b.")
 

@@ -84,7 +84,7 @@ async def test_a_run_from_the_editor_leaves_the_focus_there(pilot: Pilot[None], 
     await pilot.press("e", "ctrl+s")
     await until_shown(pilot, "a result on cpu")
     assert screen.is_in_editor
-    await until_shown(pilot, "F10 shows what it did")
+    await until_shown(pilot, "F10 shows the timeline")
     text = screen.editor_text
     await pilot.press("x")
     await until(pilot, lambda: screen.editor_text == f"x{text}", "for a letter: in the editor it is no command")

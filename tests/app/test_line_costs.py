@@ -11,7 +11,7 @@ from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.line_costs import LineCosts, cost_in_words, map_line, short_forms
 from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
-from tests.support.apps import AppEnv, edit, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, edit, main_screen, run_checks, settle, until, until_shown
 from tests.support.recorded_runs import run
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import ScriptedClient, report, verdict
@@ -158,6 +158,18 @@ async def test_a_cost_has_a_figure_and_leaves_enough_of_the_code(env: AppEnv, wi
 
         await until(pilot, lambda: row().endswith(f"› {note}"), "for the cost")
         assert width == 40 or "y + " * 8 in row()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=str)
+async def test_costs_never_cover_a_line_that_is_whole(pilot: Pilot[None]) -> None:
+    full = "x = " + "y" * 70
+    editor = await edit(pilot, f"{full}\n\n" + "\n" * 40)
+    editor.show_costs({1: cost(1, copies=3, copy_ns=10, copied_bytes=4, waits=8, wait_ns=100)}, "modelled")
+    for place in ((1, 0), (0, len(full))):
+        editor.move_cursor(place)
+        await settle(pilot)
+        await until_shown(pilot, full)
+        assert editor.scroll_offset.x == 0
 
 
 async def test_a_file_that_did_not_run_explains_missing_costs_and_traces(env: AppEnv) -> None:

@@ -73,7 +73,7 @@ async def test_a_stored_attempt_updates_costs_traces_and_lists(
     methods = (AttemptController, "_show_costs"), (AttemptController, "_read_traces"), (MainScreen, "show_lists")
     calls = log_calls(monkeypatch, *methods)
     await pilot.press("r")
-    await until_shown(pilot, "d shows what it did.")
+    await until_shown(pilot, "d shows the timeline.")
     assert calls[0] == "MainScreen.show_lists", "with the outcome, before it is stored"
     assert sorted(calls[1:]) == ["AttemptController._read_traces", "AttemptController._show_costs", calls[0]]
 

@@ -40,7 +40,7 @@ def one_line(pilot: Pilot[None]) -> str:
 
 async def test_one_key_opens_the_timeline_also_from_the_editor(pilot: Pilot[None]) -> None:
     await run_checks(pilot)
-    await until_shown(pilot, "d shows what it did")
+    await until_shown(pilot, "d shows the timeline")
     await open_device(pilot)
     text = screen_text(pilot.app)
     for words in ("host", "default stream", "stream 1", "to the device", "to the host", "ranges"):
@@ -60,7 +60,7 @@ async def test_the_timeline_advises_before_the_first_run_and_later_leads_to_line
     assert "Nothing has been run yet." in screen_text(pilot.app)
     await pilot.press("tab", "3", "n", "enter", "s", "c", "r")
     await until(pilot, lambda: main_screen(pilot).is_current, "for the run")
-    await until_shown(pilot, "d shows what it did")
+    await until_shown(pilot, "d shows the timeline")
     main = main_screen(pilot)
     await run_checks(pilot)
     main.panes.editor.load_text("# new\n# lines\n" + main.exercise.starter)

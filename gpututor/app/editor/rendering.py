@@ -344,7 +344,8 @@ class CodeArea(TextArea):
             strip = self._over(strip, gutter - 1, LEFT, "cut", width)
         note, style = "", ""
         if section.is_last:
-            note, style = self._note(section.row, width - max(text_end, self._cursor_end(section, left)))
+            room = width - max(text_end, self._cursor_end(section, left))
+            note, style = self._note(section.row, room, is_cut=text_end > width)
         if note:
             strip = self._over(strip, width - len(note), note, style, width)
         end = width - len(note) - (2 if note else 0)
@@ -364,14 +365,14 @@ class CodeArea(TextArea):
         is_here = row == section.row and column >= section.start
         return left + self._cells(self.document[row][:column]) + 1 if is_here else 0
 
-    def _note(self, row: int, room: int) -> tuple[str, str]:
-        """Return the text and the part of a row's costs. They may cover code, except on the cursor's row."""
+    def _note(self, row: int, room: int, *, is_cut: bool) -> tuple[str, str]:
+        """Return the text and the part of a row's costs. They cover only code that `is_cut` anyway."""
         cost, stale = self._cost_of(row)
         if cost is None:
             return "", ""
         forms = short_forms(cost, stale=stale)
         fitting = next((form for form in forms if len(form) + 2 <= room), "")
-        if not fitting and row != self.cursor_location[0]:
+        if not fitting and is_cut and row != self.cursor_location[0]:
             most = self.scrollable_content_region.width - self.gutter_width - _LEAST_CODE
             fitting = next((form for form in forms[-2:] if len(form) + 2 <= most), forms[-1])
         return fitting, "stale-cost" if stale else "cost"

@@ -19,7 +19,7 @@ from gpututor.app.runtime import in_thread, write_log
 from gpututor.app.wording import moment, sentence
 from gpututor.errors import CourseError, ProgressError, TutorError
 from gpututor.grading.outcome import Outcome
-from gpututor.grading.report_text import outcome_line, timeline_line
+from gpututor.grading.report_text import line_after_pass, outcome_line
 from gpututor.progress.attempt_writer import AttemptWriter, FinishedRun, NotYetStored, ProgressEvent
 from gpututor.progress.database import BRIEFLY_S
 from gpututor.progress.overview import LessonRow, lesson_rows
@@ -232,9 +232,10 @@ class AttemptController:
         host.panes.set_class(attempt is not None, "ran")
         host.panes.editor.show_costs({})
         if attempt is None:
-            key = host.key_of("run_checks")
+            letter, key = host.letter_of("run_checks"), host.key_of("run_checks")
             results.show_nothing(
-                f"○ Not run yet. {key} saves your file and runs the checks.", f"On {host.planned_device}"
+                f"○ Not run yet. {letter}, in the editor {key}, saves your file and runs the checks.",
+                f"On {host.planned_device}",
             )
             return
         import hashlib
@@ -242,7 +243,7 @@ class AttemptController:
         report, text = attempt.report, host.editor_text
         same = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() == report.submission_sha256
         steps = self.next_steps(host.exercise) if report.outcome is Outcome.PASSED else ""
-        news = ["This is your last run.", steps, timeline_line(report, host.exercise.timeline)]
+        news = ["This is your last run.", steps, line_after_pass(report, host.exercise)]
         results.show_report(report, text if same else attempt.source or "", "\n".join(filter(None, news)))
         results.compare_with(text)
         in_thread(self._read_costs, attempt)
@@ -292,7 +293,7 @@ class AttemptController:
         """Keep the view for the device screen, and offer it."""
         self._last_view = (attempt.id, view)
         if attempt.report.exercise == self._host.exercise.key and not self._host.running:
-            self._host.panes.results.offer(f"{self._host.key_now('show_device')} shows what it did.")
+            self._host.panes.results.offer(f"{self._host.key_now('show_device')} shows the timeline.")
 
     def _view_of(self, attempt: Attempt) -> RunView | None:
         """Return a view that knows other attempts; None if there is no recording. For a thread: it reads files."""

@@ -32,7 +32,7 @@ CONFLICT_TEXT = (
 DRAFT = "Unsaved text from last time"
 DRAFT_TEXT = (
     "It could not be written to the file. The version that you do not keep goes to .backups.\n\n"
-    "Press Esc to take the file's text."
+    "Press Esc to decide later: the file stays as it is, and this text is offered again with the exercise."
 )
 
 
@@ -386,11 +386,11 @@ class FileController:
             DRAFT if is_draft else CONFLICT,
             DRAFT_TEXT if is_draft else CONFLICT_TEXT,
             (
-                Answer("mine", "m", "Take this text" if is_draft else "Keep mine"),
-                Answer("theirs", "f", "Take the file's"),
+                Answer("mine", "m", "Write it to the file" if is_draft else "Keep mine"),
+                Answer("theirs", "f", "Keep the file's" if is_draft else "Take the file's"),
                 Answer("diff", "d", "See a diff"),
             ),
-            escape="theirs" if is_draft else "later",
+            escape="later",
         )
         self._host.push(question, lambda answer: self._end_conflict(answer or "later", theirs, is_draft))
 
@@ -404,6 +404,12 @@ class FileController:
             self._host.push(diff, lambda _: self._ask_about(theirs, is_draft=is_draft))
             return
         self._asking = False
+        if answer == "later" and is_draft:
+            self._undecided, self._waiting = None, ()
+            self._file.draft.release()  # it stays on disk
+            self._take(theirs, others=False)
+            self._host.status.show_message("Opening this exercise again offers the unsaved text.")
+            return
         if answer == "later":
             self._put_off, self._waiting = theirs, ()
             key = self._host.key_now("run_checks")

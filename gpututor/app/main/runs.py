@@ -16,7 +16,7 @@ from gpututor.app.runtime import in_thread, write_log
 from gpututor.app.wording import planned_device, sentence
 from gpututor.errors import TutorError, UsageError
 from gpututor.grading.outcome import Outcome
-from gpututor.grading.report_text import outcome_line, timeline_line
+from gpututor.grading.report_text import line_after_pass, outcome_line
 
 if TYPE_CHECKING:  # at run time they are imported after the first paint
     from gpututor.grading.client import GradingService
@@ -74,7 +74,7 @@ class RunController:
         """Save, and grade what was saved. `quietly`: an automatic run, which leaves the learner where they are."""
         if self._files.save_or_ask(partial(self.run_checks, quietly=quietly)):
             try:
-                self._host.learner.course.check_has_checks()
+                self._host.learner.course.check_has_checks(self._host.exercise)
             except UsageError as error:
                 if not quietly:
                     self._host.show_error(error)
@@ -205,7 +205,7 @@ class RunController:
         else:
             news = "" if following else "This was the last exercise of the course."
         steps = self._attempts.next_steps(exercise)
-        return "\n".join(filter(None, [news, steps, timeline_line(report, exercise.timeline)]))
+        return "\n".join(filter(None, [news, steps, line_after_pass(report, exercise)]))
 
     def _finished_lessons(self) -> frozenset[str]:
         return frozenset(lesson.slug for lesson in self._attempts.lessons if lesson.finished)
