@@ -1,7 +1,7 @@
 """Packing: a student's submission as a zip, and a course without solutions for students.
 
 The students' course has only the files and keys listed here. Checks, solutions, variants, wrong solutions, baselines
-and generators of inputs are left out.
+and generators of inputs are left out. An exercise with `public_checks.py` has these checks, and its generator.
 """
 
 from __future__ import annotations
@@ -18,23 +18,32 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from gpututor import __version__
 from gpututor.classroom.intake.archive import MANIFEST
 from gpututor.classroom.intake.collect import refusal_of
 from gpututor.course.loader import COURSE_KEYS, EXERCISE_KEYS, LESSON_KEYS, STUDENT_FILES, load_course
-from gpututor.course.model import Course, Exercise
+from gpututor.course.model import PUBLIC_CHECKS, Course, Exercise
 from gpututor.course.notebooks import notebook_of
 from gpututor.course.workspace import Workspace, read_submission
 from gpututor.errors import CourseError, UsageError, WorkspaceError
 from gpututor.files import ordinary, write_atomically
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import GradeRequest, GradingFinished
+from gpututor.grading.report import Outcome, Status
+from gpututor.grading.report_text import outcome_line, remarks
 from gpututor.toml_schema import text_of
 
 SCHEMA_VERSION = 1
 MARK = 'for = "students"'
 """Line of `course.toml` that marks a course for students."""
-_SOLUTION_KEYS = ("excused_mutant", "timeline", "variant")
+_LEFT_KEY = "left_to_instructor"
+"""Key of a copy's `exercise.toml`: names of the checks that the copy does not have."""
+_SOLUTION_KEYS = ("excused_mutant", "timeline", "variant", _LEFT_KEY)
 """Keys of `exercise.toml` that reveal something of the solution, or of other students' variants."""
+Left = Mapping[str, Sequence[str]]
+"""Names of checks that are left to the instructor, by the keys of exercises with public checks."""
 _BLOCK = r"\n[ \t]*(?:\n|<!--|[-*+>#]|\d+[.)]|```|~~~)"
 """Possible start of a new block, which ends a code span."""
 _COMMENT = re.compile(
@@ -205,15 +214,16 @@ def checked_out(path: Path | None, course: Course) -> Path:
     return path
 
 
-def student_course(course: Course, *, notebooks: bool = False) -> dict[str, bytes]:
+def student_course(course: Course, *, notebooks: bool = False, left: Left | None = None) -> dict[str, bytes]:
     """Return the files of the course for students by path. Raises `CourseError` for a course with mistakes.
 
-    `notebooks`: True for a notebook of each exercise, too.
+    `notebooks`: True for a notebook of each exercise, too. `left`: the result of `left_to_instructor`, if it is known.
     """
     if course.problems:
         titles = "\n".join(problem.title for problem in course.problems)
         raise CourseError(f"{course.folder}: the course has mistakes.\n{titles}", "Fix them first: `gpututor verify`.")
-    files = {path: text.encode() for path, text in _files(course)}
+    left = left_to_instructor(course) if left is None else left
+    files = {path: text.encode() for path, text in _files(course, left)}
     for exercise in course.exercises if notebooks else ():
         path = f"{exercise.folder.parent.name}/{exercise.folder.name}/{exercise.slug}.ipynb"
         task = without_comments(exercise.file("task.md"))
@@ -221,9 +231,47 @@ def student_course(course: Course, *, notebooks: bool = False) -> dict[str, byte
     return files
 
 
-def write_student_course(course: Course, out: Path, *, notebooks: bool = False) -> dict[str, bytes]:
+def left_to_instructor(course: Course) -> Left:
+    """Grade the solutions with the public checks, in a copy for students; return the names of the other checks.
+
+    Raises `CourseError` if a solution does not pass there.
+    """
+    public = [exercise for exercise in course.exercises if exercise.has_public_checks]
+    if not public:
+        return {}
+    left = {}
+    with tempfile.TemporaryDirectory() as part, contextlib.closing(GradingClient()) as client:
+        _write({path: text.encode() for path, text in _files(course, {})}, Path(part))
+        for exercise in public:
+            copy = Path(part) / exercise.folder.parent.name / exercise.folder.name
+            try:
+                left[exercise.key] = _left_of(exercise, copy, client)
+            except CourseError as error:
+                title = error.title.replace(str(copy / "checks.py"), str(exercise.folder / PUBLIC_CHECKS))
+                raise CourseError(title, error.advice) from error
+    return left
+
+
+def _left_of(exercise: Exercise, copy: Path, client: GradingClient) -> list[str]:
+    names = [{check.name for check in client.describe(str(folder))} for folder in (copy, exercise.folder)]
+    for event in client.grade(GradeRequest(str(copy), exercise.solution, "solution.py")):
+        if not isinstance(event, GradingFinished):
+            continue
+        report = event.report
+        if report.outcome not in (Outcome.PASSED, Outcome.NOT_GRADABLE_HERE):
+            lines = [f"{copy / 'checks.py'}: the solution does not pass these checks.", outcome_line(report)]
+            lines += remarks(report)
+            lines += (f"{verdict.check}: {verdict.got}" for verdict in report.verdicts if verdict.got)
+            advice = "Students' copies have given.py, and no other file that a check could need."
+            raise CourseError("\n".join(lines), advice)
+    return sorted(names[1] - names[0])
+
+
+def write_student_course(
+    course: Course, out: Path, *, notebooks: bool = False, left: Left | None = None
+) -> dict[str, bytes]:
     """Write the course for students to `out`, a `.zip` or a new folder, whole or not at all; return its files."""
-    files = student_course(course, notebooks=notebooks)
+    files = student_course(course, notebooks=notebooks, left=left)
     if out.suffix.lower() == ".zip":
         with tempfile.TemporaryDirectory() as part:
             _write(files, Path(part))  # checks that it can be loaded
@@ -254,7 +302,7 @@ def _write(files: Mapping[str, bytes], folder: Path) -> None:
         raise CourseError(f"{folder}: the students' course is not valid.\n{titles}", "This is a fault of gpututor.")
 
 
-def _files(course: Course) -> Iterator[tuple[str, str]]:
+def _files(course: Course, left: Left) -> Iterator[tuple[str, str]]:
     own_keys = [key.name for key in COURSE_KEYS if key.name not in ("for", "variant_seed")]
     manifest = manifest_of(course.folder / "course.toml", own_keys)
     yield "course.toml", f"{manifest}{MARK}\n"
@@ -269,7 +317,11 @@ def _files(course: Course) -> Iterator[tuple[str, str]]:
         for exercise in lesson.exercises:
             path = f"{place}/{exercise.folder.name}"
             keys = [key.name for key in EXERCISE_KEYS if key.name not in _SOLUTION_KEYS]
-            yield f"{path}/exercise.toml", manifest_of(exercise.folder / "exercise.toml", keys)
+            more = {_LEFT_KEY: list(names)} if (names := left.get(exercise.key)) else {}
+            yield f"{path}/exercise.toml", manifest_of(exercise.folder / "exercise.toml", keys, more)
+            if exercise.has_public_checks:
+                yield f"{path}/checks.py", exercise.file(PUBLIC_CHECKS)
+                yield f"{path}/given.py", exercise.given
             for name in STUDENT_FILES:
                 text = exercise.file(name)
                 yield f"{path}/{name}", without_comments(text) if name.endswith(".md") else text
@@ -280,15 +332,15 @@ def without_comments(markdown: str) -> str:
     return _COMMENT.sub(lambda match: match[1] or "", markdown)
 
 
-def manifest_of(path: Path, keys: list[str]) -> str:
-    """Return the TOML of `keys`, without the comments of the author's file."""
+def manifest_of(path: Path, keys: list[str], more: Mapping[str, object] = MappingProxyType({})) -> str:
+    """Return the TOML of `more` and of `keys`, without the comments of the author's file."""
     import tomlkit  # 45 ms
 
     try:
         document = tomllib.loads(text_of(path))
     except (OSError, ValueError) as error:
         raise CourseError(f"{path}: cannot be read ({error})", "Restore the file, then try again.") from error
-    return tomlkit.dumps({key: document[key] for key in keys if key in document})
+    return tomlkit.dumps({**more, **{key: document[key] for key in keys if key in document}})
 
 
 def _is_student_course(archive: zipfile.ZipFile) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder, folder_name
-from gpututor.classroom.packing import manifest_of, write_student_course
+from gpututor.classroom.packing import left_to_instructor, manifest_of, write_student_course
 from gpututor.classroom.roster import Roster, enrol, read_roster
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Class, Submission
@@ -70,11 +70,12 @@ def write_student_courses(course: Course, roster: Roster, out: Path, *, notebook
     if out.suffix.lower() == ".zip" or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
         advice = "Name a new folder with --out: it gets a zip for each student."
         raise UsageError(f"{out} is not a new folder.", advice)
+    left = left_to_instructor(course)
     paths, rows = [], [("student", "name", "exercise", "variant", "value")]
     for student in roster.students:
         of_student = course_of_student(course, student.id)
         path = out / f"{folder_name(student.id)}.zip"
-        write_student_course(of_student, path, notebooks=notebooks)
+        write_student_course(of_student, path, notebooks=notebooks, left=left)
         paths.append(path)
         for exercise in of_student.exercises:
             rows += [(student.id, student.name, exercise.key, *pair) for pair in exercise.chosen]

@@ -42,11 +42,11 @@ from gpututor.grading.report_text import (
     device_words,
     elapsed,
     evidence,
+    line_after_pass,
     line_of,
     mark,
     outcome_line,
     remarks,
-    timeline_line,
 )
 from gpututor.text import escape_control_chars, lines_of
 
@@ -87,12 +87,14 @@ def main(arguments: argparse.Namespace) -> int:
     check_one_model(arguments, "grade")
     print_settings(settle_device(arguments, by_settings=own_file))
     course = chosen_course(arguments)
-    course.check_has_checks()
     if arguments.all:
+        if not course.has_public_checks:
+            course.check_has_checks()
         from gpututor.cli.grade_all import grade_all  # it imports the gradebook, which few runs need
 
         return grade_all(arguments, course)
     exercise = course.find(arguments.exercise)
+    course.check_has_checks(exercise)
     workspace = chosen_workspace(arguments, course) if own_file else None
     path = workspace.path_of(exercise) if workspace else arguments.file
     if own_file:
@@ -122,7 +124,7 @@ def main(arguments: argparse.Namespace) -> int:
         report = finished.report
         graded = GradedFile(exercise, path, report)
         lines = list(annotations_of(graded, arguments.annotate))
-        show = partial(_print_json, report) if arguments.json else partial(_print_end, report, exercise.timeline, lines)
+        show = partial(_print_json, report) if arguments.json else partial(_print_end, report, exercise, lines)
         if writer is None:
             show()
         else:
@@ -165,15 +167,15 @@ def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, 
         if isinstance(event, GradingFinished):
             return event
         if not quiet:
-            print_event(event, source)
+            print_event(event, source, exercise)
     raise KeyboardInterrupt  # only Ctrl-C cancels a grading here
 
 
-def print_event(event: GradingEvent, source: str, timeline: str = "") -> None:
-    """Print an event of the grading of `source`; `timeline` is the exercise's sentence on the timeline."""
+def print_event(event: GradingEvent, source: str, exercise: Exercise) -> None:
+    """Print an event of the grading of `source`."""
     match event:
         case GradingFinished(report):
-            _print_end(report, timeline)
+            _print_end(report, exercise)
         case ScenarioStarted(scenario, device):
             print(fitting(f"\n{escape_control_chars(f'{scenario}: {device_words(device)}')}"), flush=True)
         case WaitingForDevice(device):
@@ -208,7 +210,7 @@ def _labeled(label: str, text: str) -> str:
     return "\n".join((first if number == 0 else rest) + line for number, line in enumerate(wrapped))
 
 
-def _print_end(report: Report, timeline: str, annotations: Sequence[str] = ()) -> None:
+def _print_end(report: Report, exercise: Exercise, annotations: Sequence[str] = ()) -> None:
     for run in report.runs:
         for title, text in (("Traceback", run.traceback), ("Printed", run.output)):
             if text.strip():
@@ -220,7 +222,7 @@ def _print_end(report: Report, timeline: str, annotations: Sequence[str] = ()) -
     print(fitting(f"\n{outcome_line(report)}"))
     for text in remarks(report):
         print(fitting(textwrap.indent(escape_control_chars(text), "  ")))
-    if words := timeline_line(report, timeline):
+    if words := line_after_pass(report, exercise):
         print(fitting(textwrap.indent(escape_control_chars(words), "  "), 2))
     known = evidence(report)
     print(fitting(f"  device {escape_control_chars(device_words(report.device))}{'; ' + known if known else ''}", 4))

@@ -23,7 +23,7 @@ from gpututor.errors import WorkspaceError
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradingFinished
 from gpututor.grading.report import Outcome, Report
-from gpututor.grading.report_text import count, mark, outcome_line, remarks
+from gpututor.grading.report_text import count, line_after_pass, mark, outcome_line, remarks
 from gpututor.progress.attempt_writer import FinishedRun
 from gpututor.text import escape_control_chars
 
@@ -31,7 +31,7 @@ from gpututor.text import escape_control_chars
 def grade_all(arguments: argparse.Namespace, course: Course) -> int:
     """Grade all files that differ from their starters; return the exit code."""
     workspace = chosen_workspace(arguments, course)
-    waiting, unchanged, missing = _files(course, workspace)
+    waiting, unchanged, missing, without_checks = _files(course, workspace)
     graded: list[GradedFile] = []
     writer = attempt_writer(course)
     client = GradingClient(isolation_for(arguments, course))
@@ -55,6 +55,7 @@ def grade_all(arguments: argparse.Namespace, course: Course) -> int:
     words = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in Outcome if outcomes[outcome]) or "nothing changed"
     left = [count(unchanged, "unchanged starter")] if unchanged else []
     left += [count(missing, "missing file")] if missing else []
+    left += [f"{count(without_checks, 'file')} without checks here"] if without_checks else []
     not_graded = f" Not graded: {', '.join(left)}." if left else ""
     summary = f"{count(len(graded), 'file')} graded: {words}.{not_graded}"
     print(fitting(summary), flush=True)
@@ -65,10 +66,10 @@ def grade_all(arguments: argparse.Namespace, course: Course) -> int:
     return 1 if codes & {1, 2} else max(codes, default=0)
 
 
-def _files(course: Course, workspace: Workspace) -> tuple[dict[Exercise, str | WorkspaceError], int, int]:
-    """Read all files; return those to grade, and the numbers of unchanged and missing ones."""
+def _files(course: Course, workspace: Workspace) -> tuple[dict[Exercise, str | WorkspaceError], int, int, int]:
+    """Read all files; return those to grade, and the numbers of unchanged, missing and ungradable ones."""
     files: dict[Exercise, str | WorkspaceError] = {}
-    unchanged = missing = 0
+    unchanged = missing = without_checks = 0
     for exercise in course.exercises:
         try:
             text = workspace.read(exercise)
@@ -80,9 +81,11 @@ def _files(course: Course, workspace: Workspace) -> tuple[dict[Exercise, str | W
             continue
         if workspace.is_starter(exercise, text):
             unchanged += 1
+        elif course.for_students and not exercise.has_checks:
+            without_checks += 1
         else:
             files[exercise] = text
-    return files, unchanged, missing
+    return files, unchanged, missing, without_checks
 
 
 def _graded(client: GradingClient, arguments: argparse.Namespace, exercise: Exercise, text: str, name: str) -> Report:
@@ -100,8 +103,10 @@ def _lines(file: GradedFile) -> Iterator[str]:
         if verdict.status.is_failure:
             where = f", line {verdict.line}" if verdict.line is not None else ""
             yield f"        {mark(verdict.status)}: {escape_control_chars(verdict.sentence)}{where}"
-    if report.outcome is not Outcome.PASSED:
-        yield from (f"        {escape_control_chars(text)}" for text in remarks(report))
+    words = remarks(report) if report.outcome is not Outcome.PASSED else []
+    if exercise.left_to_instructor:
+        words = [*words, line_after_pass(report, exercise)]
+    yield from (f"        {escape_control_chars(text)}" for text in words if text)
 
 
 def _junit(course: Course, workspace: Workspace, graded: list[GradedFile]) -> str:

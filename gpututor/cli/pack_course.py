@@ -1,7 +1,8 @@
 """Make a copy of the course for students: without checks, solutions, wrong solutions and baselines.
 
-Students use it to read, edit, run, get hints, and submit with `gpututor pack`; it does not grade. It keeps the `id` of
-your course, so that you can grade their submissions with the whole course.
+Students use it to read, edit, run, get hints, and submit with `gpututor pack`. It does not grade, but for exercises
+with a file public_checks.py: these are graded with the checks in it. The copy keeps the `id` of your course, so that
+you can grade their submissions with the whole course.
 
 If exercises have variants, --roster makes a zip for each student, with the student's own values. Without it, all
 students get the first values.
@@ -18,7 +19,7 @@ from gpututor.classroom.packing import write_student_course
 from gpututor.classroom.roster import read_roster
 from gpututor.classroom.variants import TABLE, write_student_courses
 from gpututor.cli.options import chosen_course
-from gpututor.course.model import Course
+from gpututor.course.model import PUBLIC_CHECKS, Course
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
 
@@ -42,6 +43,9 @@ def main(arguments: argparse.Namespace) -> int:
     lessons, exercises = count(len(course.lessons), "lesson"), count(len(course.exercises), "exercise")
     print(f"Made {escape_control_chars(str(arguments.out))}: {lessons}, {exercises}, {count(len(files), 'file')}.")
     print("Left out: checks, solutions, right variants, wrong solutions, baselines and generators of inputs.")
+    for exercise in course.exercises:
+        if exercise.has_public_checks:
+            print(f"{exercise.label} {exercise.slug} has the checks of its {PUBLIC_CHECKS}, and its given.py.")
     if unwritten := [path for path, content in files.items() if UNWRITTEN.encode() in content]:
         print(f"! Not written yet: {escape_control_chars(', '.join(unwritten))}.")
     if varying := [exercise.label for exercise in course.exercises if exercise.variants]:

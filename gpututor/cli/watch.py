@@ -118,8 +118,8 @@ def main(arguments: argparse.Namespace) -> int:
     check_one_model(arguments, "watch")
     from_settings = settle_device(arguments, by_settings=True)
     course = chosen_course(arguments)
-    course.check_has_checks()
     exercise = course.find(arguments.exercise) if arguments.exercise else _last_opened(course)
+    course.check_has_checks(exercise)
     workspace = chosen_workspace(arguments, course)
     if arguments.exercise:
         check_own_file(arguments.exercise, exercise, workspace.path_of(exercise), "grade")
@@ -242,6 +242,7 @@ class Watcher:
         if options.from_settings:
             print(fitting(f"  {options.from_settings}"), flush=True)
         try:
+            options.course.check_has_checks(exercise)
             self._source = options.workspace.read(exercise)
         except TutorError as error:
             print_error(error)
@@ -261,7 +262,7 @@ class Watcher:
             print_error(event)
             self._print_next_steps(None)
             return
-        show = partial(print_event, event, self._source, self._exercise.timeline)
+        show = partial(print_event, event, self._source, self._exercise)
         if isinstance(event, GradingFinished):
             save_attempt(self._writer, self._gradings.finished(number, event.report, self._source), show)
             self._print_next_steps(event.report)

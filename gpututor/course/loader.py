@@ -77,6 +77,7 @@ EXERCISE_KEYS = (
     Key("timeline", "line", default="", most=150),
     Key("excused_mutant", "tables", default=(), most=40, keys=EXCUSE_KEYS),
     Key("variant", "tables", default=(), most=20, keys=VARIANT_KEYS),
+    Key("left_to_instructor", "lines", default=(), most=60),
 )
 LESSON_KEYS = (
     Key("title", "line", most=60),
@@ -168,6 +169,8 @@ EXERCISE_FILES = ("task.md", "starter.py", "given.py", "checks.py", "solution.py
 """Required files next to `exercise.toml`."""
 STUDENT_FILES = ("task.md", "starter.py", "hints.md")
 """Required files in a course for students, whose `course.toml` contains `for = "students"`."""
+GRADING_FILES = ("given.py", "checks.py")
+"""Files that an exercise of a course for students has if students can grade it."""
 FEWEST_HINTS = 3
 
 _FOLDER_NAME = re.compile(r"(\d\d)_([a-z][a-z0-9_]*)")
@@ -243,7 +246,9 @@ def load_exercise(folder: Path) -> Exercise:
     problems: list[CourseError] = []
     lesson = _named(folder.parent, "lesson", problems)
     numbered = _named(folder, "exercise", problems)
-    exercise = _read_exercise(lesson, numbered, problems) if lesson and numbered else None
+    about = read_manifest(folder.parent.parent / "course.toml", COURSE_KEYS, [])
+    for_students = about.get("for") == "students"
+    exercise = _read_exercise(lesson, numbered, problems, for_students) if lesson and numbered else None
     if exercise is None or problems:
         raise CourseError("\n".join(problem.title for problem in problems), problems[0].advice)
     return exercise
@@ -286,7 +291,9 @@ def _read_exercise(
     values = read_manifest(path, EXERCISE_KEYS, problems, parse)
     problems += [as_error(path, mistake) for mistake in exercise_mistakes(values)]
     folder = str(numbered.folder)
-    _check_files(folder, STUDENT_FILES if for_students else EXERCISE_FILES, problems)
+    can_grade = for_students and (numbered.folder / "checks.py").exists()
+    required = (*STUDENT_FILES, *(GRADING_FILES if can_grade else ())) if for_students else EXERCISE_FILES
+    _check_files(folder, required, problems)
     if len(values) < len(EXERCISE_KEYS):
         return None
     return Exercise(
@@ -306,6 +313,7 @@ def _read_exercise(
         prerequisites=values["prerequisites"],
         timeline=values["timeline"],
         variants=tuple(Variant(**variant) for variant in values["variant"]),
+        left_to_instructor=values["left_to_instructor"],
     )
 
 

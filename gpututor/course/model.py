@@ -15,6 +15,8 @@ from gpututor.text import escape_control_chars
 
 OWN_ID = "gpututor"
 """The `id` of the course that comes with gpututor."""
+PUBLIC_CHECKS = "public_checks.py"
+"""File of an exercise whose checks students' copies get, as their `checks.py`."""
 DEFAULT_PROCESSES = 2
 MAX_SUBMISSION_BYTES = 1 << 20
 """Largest size of a solution file."""
@@ -91,6 +93,8 @@ class Exercise:
     timeline: str = ""
     """A sentence for learners who have passed: what changed on the timeline."""
     variants: tuple[Variant, ...] = ()
+    left_to_instructor: tuple[str, ...] = ()
+    """Names of checks that a students' copy of the exercise does not have."""
     chosen: tuple[tuple[str, str], ...] = ()
     """Names and values of variants; for the others, the first value counts."""
 
@@ -128,6 +132,16 @@ class Exercise:
     @property
     def checks(self) -> str:
         return self.file("checks.py")
+
+    @property
+    def has_checks(self) -> bool:
+        """False for most exercises of a students' copy."""
+        return (self.folder / "checks.py").is_file()
+
+    @property
+    def has_public_checks(self) -> bool:
+        """True if students' copies get checks."""
+        return (self.folder / PUBLIC_CHECKS).is_file()
 
     @property
     def hints(self) -> tuple[str, ...]:
@@ -223,18 +237,24 @@ class Course:
     """The `id` in `course.toml`, the same in every version of the course."""
     title: str = ""
     for_students: bool = False
-    """True for a course without checks and solutions, for students. See `gpututor pack-course`."""
+    """True for a course without solutions, and with chosen checks at most. See `gpututor pack-course`."""
     learning_paths: tuple[LearningPath, ...] = ()
     seed: str = ""
     """Text from which the students' variants follow: `variant_seed` in `course.toml`, else the `id`."""
 
-    def check_has_checks(self) -> None:
-        """Raise `UsageError` for a course without checks."""
-        if self.for_students:
+    def check_has_checks(self, exercise: Exercise | None = None) -> None:
+        """Raise `UsageError` for a course without solutions; or, with an exercise, if it has no checks."""
+        if self.for_students and not (exercise and exercise.has_checks):
+            what = f"Exercise {exercise.label}" if exercise and self.has_public_checks else "This course"
             raise UsageError(
-                "This course comes without checks and solutions: submit your work with `gpututor pack`.",
+                f"{what} comes without checks and solutions: submit your work with `gpututor pack`.",
                 "Your teacher grades with the complete course.",
             )
+
+    @property
+    def has_public_checks(self) -> bool:
+        """True for a students' copy in which an exercise has checks."""
+        return self.for_students and any(exercise.has_checks for exercise in self.exercises)
 
     @property
     def place(self) -> str:

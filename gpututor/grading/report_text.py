@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpututor.grading.outcome import Outcome, Status
 
 if TYPE_CHECKING:
+    from gpututor.course.model import Exercise
     from gpututor.grading.events import GradingEvent
     from gpututor.grading.report import Report, Verdict
 
@@ -117,9 +118,13 @@ def own_gpu(report: Report) -> str:
     return " and ".join(dict.fromkeys(run.own_gpu for run in report.runs if run.own_gpu))
 
 
-def timeline_line(report: Report, change: str) -> str:
-    """Return a line on `change`, the exercise's sentence on the timeline, for a run that passed; else nothing."""
-    return f"On the timeline: {change}" if change and report.outcome is Outcome.PASSED else ""
+def line_after_pass(report: Report, exercise: Exercise) -> str:
+    """Return the exercise's line on the timeline or on checks left to the instructor, after a pass; else nothing."""
+    if report.outcome is not Outcome.PASSED:
+        return ""
+    if exercise.left_to_instructor:
+        return f"Left to your instructor: {', '.join(exercise.left_to_instructor)}."
+    return f"On the timeline: {exercise.timeline}" if exercise.timeline else ""
 
 
 def remarks(report: Report) -> list[str]:

@@ -184,6 +184,11 @@ class AuthorRuns:
         problem = f"{exercise.folder / name}: it does not run: {failure.finding.got}"
         raise CourseError(problem, "Fix it: other files are graded against it.")
 
+    @property
+    def has_solution(self) -> bool:
+        """False in a students' copy."""
+        return (self.exercise.folder / "solution.py").exists()
+
     def solution(self) -> Run:
         """Run the solution once, and return its run. Raises what `_run` does."""
         if self._solution is None:
@@ -193,32 +198,38 @@ class AuthorRuns:
     def verdict_of(self, check: Check, run: Run) -> Verdict:
         """Return the verdict of `check` on the submission's run.
 
-        If the check raises an error only on that run, the verdict is `needs review`. Raises `CourseError` or
-        `GradingError` if the check breaks on the solution's run too.
+        If the check raises an error only on that run, the verdict is `needs review`; also without a solution. Raises
+        `CourseError` or `GradingError` if the check breaks on the solution's run too.
         """
         try:
             return verdict_of(check, run)
         except Exception as error:
-            own = replace(self.solution(), baselines=run.baselines, timings=run.timings)
-            try:
-                verdict_of(check, own)
-            except Exception:
-                if isinstance(error, TutorError) or authors_frames(error):
-                    raise fault_of(error, self.exercise.folder / "checks.py", f"check {check.name!r}: ") from None
-                problem = f"Check {check.name!r} broke with the exercise's own solution, too: {describe_error(error)}"
-                raise GradingError(problem, "Report this with the exercise, if its checks.py is right.") from error
-            finding = finding_of_broken_check(error)
+            if self.has_solution:
+                self._try_on_solution(check, run, error)
+            finding = finding_of_broken_check(error, is_compared=self.has_solution)
             verdict = failed_verdict(check.name, check.sentence(run.machine), finding, run.machine)
             return replace(verdict, of=check.points)
 
+    def _try_on_solution(self, check: Check, run: Run, error: Exception) -> None:
+        """Raise `CourseError` or `GradingError` if the check breaks on the solution's run, too."""
+        own = replace(self.solution(), baselines=run.baselines, timings=run.timings)
+        try:
+            verdict_of(check, own)
+        except Exception:
+            if isinstance(error, TutorError) or authors_frames(error):
+                raise fault_of(error, self.exercise.folder / "checks.py", f"check {check.name!r}: ") from None
+            problem = f"Check {check.name!r} broke with the exercise's own solution, too: {describe_error(error)}"
+            raise GradingError(problem, "Report this with the exercise, if its checks.py is right.") from error
 
-def finding_of_broken_check(error: Exception) -> Finding:
-    """Return the finding for a check that broke on the submission, but not on the solution."""
+
+def finding_of_broken_check(error: Exception, *, is_compared: bool = True) -> Finding:
+    """Return the finding for a check that broke on the submission, but not on the solution, if there is one."""
+    but = ", but not on the result of the exercise's own file" if is_compared else ""
     frames = authors_frames(error)
     at = f", at line {frames[-1].line} of {os.path.basename(frames[-1].file)}" if frames else ""
     return Finding(
         BROKEN_CHECK,
-        f"the check broke on it, but not on the result of the exercise's own file{at}: {describe_error(error)}",
+        f"the check broke on it{but}{at}: {describe_error(error)}",
         why="The author did not expect such a result. It may be right or wrong: a person has to decide.",
         advice="Compare what your function returns with the example in the task.",
         status=Status.NEEDS_REVIEW,

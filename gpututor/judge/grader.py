@@ -300,11 +300,12 @@ class _Grading:
             observation.run = run
         elif failure.killed and self._retry_if_killed:
             raise WorkerLost("The worker was killed during a grading.", "Grade again.")
-        elif failure.worker_broke is not None or failure.exited:
+        elif (failure.worker_broke is not None or failure.exited) and authors.has_solution:
             authors.solution()  # raises if the worker breaks with the solution too
         self._recorder.add(observation.run, device, self._submission.file_name, observation.stopped)
         self._suspicions += find_inconsistencies(observation.run, spec, observation.changed)
-        self._suspicions += changed_inputs(observation.run, authors.solution)
+        if authors.has_solution:
+            self._suspicions += changed_inputs(observation.run, authors.solution)
         for line in observation.outside:
             place = f"line {line}" if line else "code without a line"
             self._suspicions.append(f"{place} used a device between calls")

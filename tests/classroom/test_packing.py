@@ -370,6 +370,47 @@ def test_students_use_their_course_but_it_does_not_grade(gpututor: Call, course:
     assert json.loads(zipfile.ZipFile(tmp_path / "tiny-pack.zip").read(MANIFEST))["course"] == course.id
 
 
+PUBLIC = "from gpututor.checks import Check\n\n\ndef find(run):\n    return {finding}\n\n\nchecks = [{check}]\n"
+SHOWN = 'Check("shown", lambda machine: "The copy has this check", find)'
+
+
+def test_a_packed_course_grades_with_public_checks_alone(gpututor: Call, course: Course, tmp_path: Path) -> None:
+    exercise = course.exercises[0]
+    finding = "None if all(1 / (call.output - 7) for call in run.calls) else None"
+    (exercise.folder / "public_checks.py").write_text(PUBLIC.format(finding=finding, check=SHOWN))
+    said = gpututor("pack-course", "--for", "students", "--out", str(tmp_path / "out"))
+    assert said.code == 0, said.err
+    made = load_course(tmp_path / "out")
+    assert [other.key for other in made.exercises if other.has_checks] == [exercise.key]
+    assert made.exercises[0].left_to_instructor == ("value",)
+    assert not (made.exercises[0].folder / "solution.py").exists()
+    common = ["--course", str(tmp_path / "out"), "--workspace", str(tmp_path / "mine")]
+    assert gpututor(*common, "init", str(tmp_path / "mine")).code == 0
+    file = tmp_path / "mine" / "01_lesson_1" / "01_twice_1_1.py"
+    file.write_text(MINE)
+    (tmp_path / "mine" / "01_lesson_1" / "02_twice_1_2.py").write_text(MINE)
+    said = gpututor(*common, "grade", "1.1")
+    assert (said.code, "The copy has this check" in said.out) == (0, True), said.out + said.err
+    assert "Left to your instructor: value." in said.out
+    said = gpututor(*common, "grade", "--all")
+    assert (said.code, "1 file graded: 1 passed" in said.out) == (0, True), said.out + said.err
+    file.write_text("def twice(number):\n    return 7\n")  # an error of the check, without a solution to compare with
+    assert gpututor(*common, "grade", "1.1").code == 3
+    file.write_text("import os\n\n\ndef twice(number):\n    os._exit(3)\n")
+    assert gpututor(*common, "grade", "1.1").code == 1
+    for words in ("grade 1.2", "solution 1.1 --yes", "diff 1.1 --yes", "verify"):
+        said = gpututor(*common, *words.split())
+        assert (said.code, "`gpututor pack`" in said.err) == (2, True), words
+
+
+@pytest.mark.parametrize("checks", ["value(lambda drawn, machine: 0)", 'speed(1.0)'])
+def test_public_checks_that_the_solution_does_not_pass_are_an_error(course: Course, checks: str) -> None:
+    path = course.exercises[0].folder / "public_checks.py"
+    path.write_text(f"from gpututor.checks import speed, value\n\nchecks = [{checks}]\n")
+    with pytest.raises(CourseError, match=r"public_checks\.py"):
+        student_course(course)
+
+
 def test_the_shipped_course_can_be_packed() -> None:
     files = student_course(COURSE)
     assert len(files) == 3 + 2 * len(COURSE.lessons) + 4 * len(COURSE.exercises)

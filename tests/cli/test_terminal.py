@@ -16,6 +16,7 @@ from gpututor.cli.terminal import LineReader, ProgressLine, fitting
 from gpututor.grading.events import CallStarted, CheckFinished, GradingCancelled, GradingEvent, ScenarioStarted
 from gpututor.grading.report import Status, Verdict
 from tests.support.command_line import Terminal
+from tests.support.shipped_course import COURSE
 from tests.support.timeouts import PATIENCE_S
 
 SENTENCE = "What pick_devices() returns holds the same value for 'memory_bytes' in each of the cases that were tried"
@@ -27,7 +28,7 @@ VERDICT = Verdict(
 def printed(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, width: int) -> list[str]:
     monkeypatch.setattr(sys, "stdout", stream)
     monkeypatch.setattr(shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((width, 24)))
-    print_event(CheckFinished(VERDICT), "x = 1\n")
+    print_event(CheckFinished(VERDICT), "x = 1\n", COURSE.exercises[0])
     return stream.getvalue().splitlines()
 
 
