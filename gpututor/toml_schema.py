@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime, time
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -211,5 +211,9 @@ def _shown(value: object) -> str:
             return f"a list of {len(value)}"
         case dict():
             return "a table"
+        case date() if not isinstance(value, datetime):
+            return f"{value}, a date without a time"
+        case time():
+            return f"{value}, a time without a date"
         case _:
-            return "a date or a time"
+            return "a date and a time"

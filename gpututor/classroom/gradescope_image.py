@@ -98,7 +98,7 @@ def write_image(
     files["setup.sh"] = SETUP.replace("TORCH", torch).encode()
     files["requirements.txt"] = "".join(f"{line}\n" for line in _requirements(exercises)).encode()
     if rules is not None:
-        read = read_rules(rules, everything)
+        read = read_rules(rules, everything, course.keys_by_label)
         _check_limits(read, keys)
         files[RULES] = read.text.encode()
     if (people := _checked_roster(roster, exercises)) is not None:

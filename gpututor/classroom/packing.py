@@ -31,7 +31,7 @@ from gpututor.errors import CourseError, UsageError, WorkspaceError
 from gpututor.files import ordinary, write_atomically
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradeRequest, GradingFinished
-from gpututor.grading.report import Outcome, Status
+from gpututor.grading.report import Outcome
 from gpututor.grading.report_text import outcome_line, remarks
 from gpututor.toml_schema import text_of
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -19,14 +18,15 @@ from zoneinfo import ZoneInfo, available_timezones
 from gpututor import __version__, paths
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.submissions import Class
+from gpututor.classroom.toml_mistakes import mistakes_error, syntax_error
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course, Exercise
-from gpututor.errors import CourseError, GradingError, UsageError
+from gpututor.errors import CourseError, GradingError
 from gpututor.files import ordinary, write_atomically
 from gpututor.grading.client import GradingClient
 from gpututor.grading.description import CheckDescription, description_from_json, description_to_json
 from gpututor.grading.journal import exercise_digest
-from gpututor.toml_schema import Key, Mistake, nearest, text_of, unreadable, values_of
+from gpututor.toml_schema import Key, Mistake, nearest, text_of, values_of
 from gpututor.translation import ENGLISH, languages
 
 OWN = ("loads", "runs", "prints")
@@ -216,7 +216,8 @@ def rules_for(folder: ClassFolder, path: Path | None = None) -> Rules:
     class_ = folder.read_class()
     course = course_of(class_)
     keys = [exercise.key for exercise in course.exercises] if course is not None else []
-    return read_rules(path or folder.rules_file, [*keys, *(submission.exercise for submission in class_.submissions)])
+    keys += [submission.exercise for submission in class_.submissions]
+    return read_rules(path or folder.rules_file, keys, course.keys_by_label if course is not None else {})
 
 
 def course_of(class_: Class) -> Course | None:
@@ -227,15 +228,17 @@ def course_of(class_: Class) -> Course | None:
         return None
 
 
-def read_rules(path: Path, exercises: Sequence[str]) -> Rules:
-    """Read rules, which may name `exercises` by their keys. Raises one `UsageError` for all mistakes."""
+def read_rules(path: Path, exercises: Sequence[str], labels: Mapping[str, str] = MappingProxyType({})) -> Rules:
+    """Read rules, which may name `exercises` by their keys. Raises one `UsageError` for all mistakes.
+
+    `labels`: keys of exercises by their labels, such as `2.1`, to suggest the key.
+    """
     text = ""
     try:
         text = text_of(path)
         document = tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:
-        problem = unreadable(path, error)
-        raise UsageError(problem.title, problem.advice) from error
+        raise syntax_error(path, text, error) from error
     mistakes: list[Mistake] = []
     known = tuple(dict.fromkeys(exercises))
     values = values_of(document, _keys(document, known), mistakes)
@@ -249,23 +252,8 @@ def read_rules(path: Path, exercises: Sequence[str]) -> Rules:
                 mistakes.append(Mistake(f"{prefix}due", "it has no time zone", advice))
             table["due"] = due.replace(tzinfo=zone)
     if mistakes:
-        raise mistakes_error(path, text, mistakes)
+        raise mistakes_error(path, text, [_with_key(mistake, labels) for mistake in mistakes])
     return _rules(path, text, values, frozenset(document.get("exercises", ())))
-
-
-def mistakes_error(path: Path, text: str, mistakes: Sequence[Mistake]) -> UsageError:
-    """Make one error for all mistakes: `classroom.toml, line 12: exercises.'a/b'.weight: expected …`."""
-    lines = {mistake: line_of(text, _path_of(mistake.key)) for mistake in mistakes}
-    mistakes = sorted(mistakes, key=lambda mistake: lines[mistake] or 0)
-    titles = [
-        f"{path}{f', line {line}' if (line := lines[mistake]) is not None else ''}: {mistake.key}: {mistake.problem}"
-        for mistake in mistakes
-    ]
-    if len(titles) == 1:
-        return UsageError(titles[0], mistakes[0].advice)
-    pairs = zip(titles, mistakes, strict=True)
-    title = "\n".join(f"{title}\n    {mistake.advice}".rstrip() for title, mistake in pairs)
-    return UsageError(title, "Fix them, then try again: nothing was written.")
 
 
 def _keys(document: dict[str, Any], exercises: Sequence[str]) -> tuple[Key, ...]:
@@ -382,6 +370,13 @@ def _unknown_exercises(values: dict[str, Any], exercises: Sequence[str]) -> Iter
             yield Mistake(key, f"there is no exercise {name!r} in this course", nearest(name, exercises))
 
 
+def _with_key(mistake: Mistake, labels: Mapping[str, str]) -> Mistake:
+    """Suggest the key of an exercise that is named by its label."""
+    words = f"{mistake.key} {mistake.problem}"
+    keys = [key for label, key in labels.items() if repr(label) in words]
+    return replace(mistake, advice=f"Did you mean {keys[0]!r}?") if keys else mistake
+
+
 def _zone(name: str | None, mistakes: list[Mistake]) -> tzinfo | None:
     if name is None:
         return None
@@ -414,39 +409,6 @@ def _rules(path: Path, text: str, values: dict[str, Any], with_table: frozenset[
     others = {key: value for key, value in values.items() if key not in ("time_zone", "late", "exercises", "extension")}
     late = LatePolicy(**values["late"])
     return Rules(path, text, late=late, exercises=MappingProxyType(exercises), extensions=extensions, **others)
-
-
-_PART = re.compile(r"'([^']*)'|\"([^\"]*)\"|([A-Za-z0-9_-]+)|\[(\d+)\]")
-_HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]\]?\s*(#.*)?")
-_KEY = re.compile(r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[\w-]+|\"[^\"]*\"|'[^']*'))*)\s*=")
-
-
-def _path_of(key: str) -> tuple[str | int, ...]:
-    """Split `exercises.'a/b'.due` or `extension[1].due` into parts."""
-    groups = [match.groups() for match in _PART.finditer(key)]
-    return tuple(
-        int(index) if index is not None else single or double or bare for single, double, bare, index in groups
-    )
-
-
-def line_of(text: str, path: tuple[str | int, ...]) -> int | None:
-    """Return the line, from 1, of the value at `path`, or of the innermost table that contains it; None without one."""
-    best, line, table = 0, None, tuple[str | int, ...]()
-    counts: dict[tuple[str | int, ...], int] = {}
-    for number, words in enumerate(text.split("\n"), 1):
-        if header := _HEADER.fullmatch(words.rstrip("\r")):
-            table = here = _path_of(header[2])
-            if header[1] == "[[":
-                counts[here] = counts.get(here, -1) + 1
-                table = here = (*here, counts[here])
-        elif key := _KEY.match(words):
-            here = (*table, *_path_of(key[1]))
-        else:
-            continue
-        shared = min(len(here), len(path))
-        if path[:shared] == here[:shared] and shared > best:
-            best, line = shared, number
-    return line
 
 
 Describe = Callable[[Exercise], tuple[CheckDescription, ...]]

@@ -86,6 +86,8 @@ class PlatformTable:
 
 def read_table(path: Path) -> PlatformTable:
     """Read a CSV file. Raises `UsageError` for an unreadable or empty one."""
+    content, ended = b"", 0
+    lines: list[tuple[int, list[str]]] = []
     try:
         with open(path, "rb", opener=ordinary) as stream:
             content = stream.read(_LARGEST_BYTES + 1)
@@ -94,11 +96,20 @@ def read_table(path: Path) -> PlatformTable:
         text = content.decode("utf-8-sig")
         first = _QUOTED.sub("", text.partition("\n")[0])
         delimiter = max(",;\t", key=first.count)
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        lines = [(reader.line_num, line) for line in reader if any(line)]
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        for line in reader:
+            ended = reader.line_num
+            lines += [(ended, line)] if any(line) else []
     except FileNotFoundError as error:
         raise UsageError(f"{path}: there is no such file.", "Check the name of the file.") from error
-    except (OSError, ValueError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        line_number = content.count(b"\n", 0, error.start) + 1
+        title = f"{path}, line {line_number}: it is not UTF-8 text."
+        raise UsageError(title, "Save it as CSV in UTF-8. In Excel, the type is called CSV UTF-8.") from error
+    except csv.Error as error:
+        title = f"{path}, line {ended + 1}: a quote is not closed, or the text goes on after it ({error})."
+        raise UsageError(title, 'Close each quote at the end of its cell, and write "" for a quote inside.') from error
+    except (OSError, ValueError) as error:
         advice = "Export the file from the platform once more, as CSV in UTF-8."
         raise UsageError(f"{path}: cannot be read as CSV ({error})", advice) from error
     if not lines:

@@ -283,6 +283,11 @@ class Course:
     def exercises(self) -> tuple[Exercise, ...]:
         return tuple(exercise for lesson in self.lessons for exercise in lesson.exercises)
 
+    @property
+    def keys_by_label(self) -> dict[str, str]:
+        """Keys of exercises by their labels, such as `2.1`."""
+        return {exercise.label: exercise.key for exercise in self.exercises}
+
     def lesson_of(self, exercise: Exercise) -> Lesson:
         return next(lesson for lesson in self.lessons if lesson.slug == exercise.lesson_slug)
 

@@ -78,14 +78,17 @@ def test_headers_and_separators_may_differ(roster: Path) -> None:
         ("id,extension\nkim,-1\n", "line 2, column 'extension': '-1' is not a number of hours"),
         ('id,name\nkim,"a\nb"\n', "line 3, column 'name': 'a\\nb' is not a valid name"),
         ("id,extension\nkim,1,5\n", "line 2: 3 cells for 2 columns"),
+        ('id,name\nkim,"Kim\nlee,Lee\n', "line 2: "),
+        ("id,name\nkim,Kim\nlee,L\udce9e\n", "line 3: it is not UTF-8"),
         ("id,submitted\nkim,yesterday\n", "line 2, column 'submitted': 'yesterday' is not a time"),
     ],
 )
 def test_a_mistake_has_its_line_and_column(roster: Path, text: str, problem: str) -> None:
-    roster.write_text(text)
+    roster.write_text(text, errors="surrogateescape")
     with pytest.raises(UsageError) as raised:
         read_roster(roster)
     assert raised.value.title.startswith(f"{roster}, {problem}")
+    assert raised.value.advice
 
 
 def test_a_roster_without_students_or_without_a_file_is_refused(roster: Path) -> None:

@@ -47,7 +47,7 @@ def example() -> str:
 def rules(tmp_path: Path, text: str, exercises: tuple[str, ...] = (SYNCS, COPY)) -> Rules:
     path = tmp_path / "classroom.toml"
     path.write_text(text, encoding="utf-8")
-    return read_rules(path, exercises)
+    return read_rules(path, exercises, {"5.3": SYNCS})
 
 
 def error_of(tmp_path: Path, text: str) -> str:
@@ -117,6 +117,9 @@ def test_the_guides_have_every_key_and_an_empty_file_means_defaults(tmp_path: Pa
         ("hints = 1\ndrop = [\n  'keep_the_data_moving/big_copy',\n]", 2, "drop[0]", COPY),
         ("due = 2026-03-01T23:59:00", 1, "due", "time_zone"),
         ("due = 2026-03-01", 1, "due", "2026-03-01T23:59:00+01:00"),
+        ("due = 23:59:00", 1, "due", "without a date"),
+        ("[exercises.'5.3']", 1, "exercises.'5.3'", SYNCS),
+        ("assigned = ['5.3']", 1, "assigned[0]", SYNCS),
         ("time_zone = 'Europe/Berlim'", 1, "time_zone", "'Europe/Berlin'"),
         ("[[extension]]\nstudent = 'kim'\nhours = 1\n[[extension]]\nstudent = 'lee'\n", 4, "extension[1]", "hours"),
         ("[[extension]]\nhours = 1", 1, "extension[0].student", "one line"),
@@ -132,6 +135,12 @@ def test_a_mistake_is_reported_with_line_and_key(tmp_path: Path, text: str, line
     error = error_of(tmp_path, text)
     assert f"FILE, line {line}: {key}: " in error
     assert named in error
+
+
+@pytest.mark.parametrize("date", ["2026-13-01T23:59:00+01:00", "2026-02-30T12:00:00Z", "2026-03-01 23:59"])
+def test_a_date_that_does_not_exist_is_named_with_its_line(tmp_path: Path, date: str) -> None:
+    error = error_of(tmp_path, f"hints = 1\ndue = {date} # the due date\n")
+    assert error.startswith(f"FILE, line 2: {date} is not a valid date")
 
 
 def test_all_mistakes_are_reported_at_once_also_hours_without_a_due_date(tmp_path: Path) -> None:

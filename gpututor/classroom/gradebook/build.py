@@ -33,9 +33,10 @@ from gpututor.classroom.history import HistoryEntry, marks_by_hand, read_history
 from gpututor.classroom.jobs import JobFailure, Options, class_secret, read_failures
 from gpututor.classroom.pseudonyms import Pseudonyms
 from gpututor.classroom.roster import Roster, enrol, read_roster
-from gpututor.classroom.rules import OWN, CheckDescriptions, Describe, Rules, course_of, mistakes_error, points_of
+from gpututor.classroom.rules import OWN, CheckDescriptions, Describe, Rules, course_of, points_of
 from gpututor.classroom.submissions import Class, Submission
 from gpututor.classroom.tables import number
+from gpututor.classroom.toml_mistakes import mistakes_error
 from gpututor.course.model import Exercise
 from gpututor.errors import GradingError, UsageError
 from gpututor.grading.journal import GradingKey, read_entry

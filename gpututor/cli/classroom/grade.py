@@ -358,7 +358,7 @@ def _plan(
     given = GradeOptions(**{option.name: getattr(arguments, option.name) for option in fields(GradeOptions)})
     options, last = merge_options(given, folder, course)
     if arguments.rules is not None:
-        rules = read_rules(arguments.rules, [exercise.key for exercise in course.exercises])
+        rules = read_rules(arguments.rules, [exercise.key for exercise in course.exercises], course.keys_by_label)
         _store(rules.text.encode(), folder.rules_file, folder, output)
     if arguments.roster is not None:
         read_roster(arguments.roster)
