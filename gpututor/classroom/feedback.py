@@ -36,7 +36,7 @@ from gpututor.translation import ENGLISH, Catalog, catalog
 
 MORE_CHECKS = "Some checks are not shown here; they count for the mark."
 """Note on every submission for an exercise with hidden checks, whatever they found."""
-NO_MARK_YET = "There is no mark yet: an instructor will look at it first, or it will be graded again."
+NO_MARK_YET = "It is under review: an instructor will look at it first, or it will be graded again."
 """Note on every open mark, whatever the reason."""
 UNDECIDED = "○ not decided yet"
 LONGEST_OUTPUT = 2000
@@ -51,9 +51,10 @@ _OPEN = (Status.INCONCLUSIVE, Status.NEEDS_REVIEW)
 _WITHOUT_MARK = {
     MarkStatus.NOT_GRADED: "○ Not graded yet",
     MarkStatus.REFUSED: "○ Could not be graded",
-    MarkStatus.OPEN: "○ No mark yet",
+    MarkStatus.OPEN: "○ Under review",
 }
 _PLAIN_NAME = re.compile(r"[^\W_]+(?:[ '’-][^\W_]+)*")
+_ABSOLUTE_PATH = re.compile(r"(?<![\w.:/…-])/(?:[\w.+@~-]+/)+([\w.+@~-]+)")
 _HEADING = re.compile(r"#{1,6} +(.*)")
 
 
@@ -111,7 +112,7 @@ class StudentView:
     notes: tuple[str, ...]
     checks: tuple[ShownCheck, ...]
     printed: tuple[RunOutput, ...]
-    """Output; empty if checks are hidden, because a program could print the inputs of these."""
+    """Output; empty during a review, and if checks are hidden, because a program could print the inputs of these."""
 
     @property
     def has_passed(self) -> bool:
@@ -120,19 +121,20 @@ class StudentView:
 
 
 def student_view(given: Mark, exercise: ExerciseSummary, rules: Rules) -> StudentView:
-    """Return the student's view of a mark at `exercise`."""
+    """Return the student's view of a mark at `exercise`; without checks and output while it is reviewed."""
     attempt = given.counted
     report = attempt.report if attempt is not None else None
+    is_reviewed = given.status is MarkStatus.OPEN
     verdicts = _shown(report.verdicts, rules, exercise.exercise) if report is not None else ()
     is_hiding = has_hidden(exercise, rules, report)
-    checks = tuple(_checks(verdicts, attempt.checks)) if attempt is not None else ()
+    checks = tuple(_checks(verdicts, attempt.checks)) if attempt is not None and not is_reviewed else ()
     points = f"{number(given.points)} of {number(given.known_of)} points"
     return StudentView(
         outcome=_outcome(given, report, checks, verdicts, is_hiding),
         points=points if given.status.is_mark else "no mark yet",
         notes=tuple(_notes(given, attempt, rules, is_hiding)),
         checks=checks,
-        printed=() if is_hiding or report is None else tuple(_printed_output(report)),
+        printed=() if is_hiding or is_reviewed or report is None else tuple(_printed_output(report)),
     )
 
 
@@ -216,7 +218,7 @@ def _notes(given: Mark, attempt: ScoredAttempt | None, rules: Rules, is_hiding: 
     status = given.computed.status if given.computed is not None else given.status
     if status is MarkStatus.REFUSED:
         reason = attempt.report.reason if attempt.report is not None else ""
-        yield f"It was rejected: {attempt.submission.refusal or reason or 'it cannot be graded.'}"
+        yield f"It was rejected: {without_folders(attempt.submission.refusal or reason or 'it cannot be graded.')}"
     elif status is MarkStatus.NOT_GRADED or attempt.report is None:
         yield "It is not graded yet."
     elif given.status is MarkStatus.OPEN:
@@ -261,7 +263,8 @@ def _findings(verdicts: Sequence[Verdict], has_several: bool) -> Iterable[Feedba
     scenarios: dict[tuple[str, str, int | None, str, str], list[str]] = {}
     for verdict in verdicts:
         if verdict.status.is_failure:
-            details = (verdict.expected, verdict.got, verdict.line, verdict.why, verdict.advice)
+            expected, got = map(without_folders, (verdict.expected, verdict.got))
+            details = (expected, got, verdict.line, verdict.why, verdict.advice)
             scenarios.setdefault(details, []).append(verdict.scenario)
     for details, names in scenarios.items():
         yield FeedbackFinding(tuple(names) if has_several else (), *details)
@@ -272,8 +275,15 @@ def _printed_output(report: Report) -> Iterable[RunOutput]:
         if run.output or run.traceback:
             is_cut = run.output_dropped_bytes > 0 or len(run.output) > LONGEST_OUTPUT
             scenario = run.scenario if len(report.runs) > 1 else ""
-            output = truncate(run.output, LONGEST_OUTPUT)
-            yield RunOutput(scenario, truncate(run.traceback, LONGEST_OUTPUT), output, is_cut)
+            traceback, output = (
+                truncate(without_folders(words), LONGEST_OUTPUT) for words in (run.traceback, run.output)
+            )
+            yield RunOutput(scenario, traceback, output, is_cut)
+
+
+def without_folders(words: str) -> str:
+    """Replace `/usr/lib/python3/x.py` by `…/x.py`: folders are those of the machine that graded."""
+    return _ABSOLUTE_PATH.sub(r"…/\1", words)
 
 
 class SubmittedLines:

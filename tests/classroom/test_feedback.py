@@ -93,11 +93,13 @@ def test_an_open_mark_gives_no_details_and_gradescope_no_more_than_feedback() ->
     text = texts.pop()
     assert NO_MARK_YET in text
     assert "gpututor" not in text
-    review = kims(report(verdict("parity", Status.NEEDS_REVIEW, got="G!", why="W!", measured="M!")), Rules())
-    assert "○ not decided yet: parity" in review
+    open_check = verdict("parity", Status.NEEDS_REVIEW, got="G!", why="W!", measured="M!")
+    reviewed = replace(report(open_check, verdict("syncs", Status.FAILED, got="G!")), runs=(RUN,))
+    review = kims(replace(reviewed, outcome=Outcome.NEEDS_REVIEW), Rules())
+    assert "○ Under review" in review
     broken = kims(report_of(EXERCISE, Outcome.INTERNAL_ERROR, reason="KeyError in the judge"), Rules())
     assert NO_MARK_YET in broken
-    for word in ("needs review", "G!", "W!", "M!", "KeyError", "internal"):
+    for word in ("needs review", "parity", "syncs is right", "G!", "W!", "M!", "KeyError", "internal", "TRACEBACK", "PRINTED"):
         assert word not in review + broken
     book = gradebook(
         [Upload("kim", with_secret(Status.FAILED, verdict("loads"), verdict("parity", Status.NOT_RUN)))], HIDING
@@ -125,6 +127,21 @@ def test_feedback_has_findings_output_hints_and_penalties() -> None:
     assert "> **Hint 1: First**\n>\n> Think.\n> ```\n> open\n" in text
     assert "Hint" not in kims(report(verdict("parity")), Rules(), ("## First\n",))
     assert "It is too large." in kims(None, Rules(), refusal="It is too large.")
+
+
+def test_feedback_has_no_folders_of_the_machine_that_graded() -> None:
+    path = "/home/prof/graded/.venv/lib/python3.11/site-packages/torch/x.py"
+    failed = report(
+        verdict("files", Status.FAILED, expected="out/a.pt and https://a.example/b/c", got=f"{path}: 3 // 2")
+    )
+    run = replace(RUN, output=f"{path}:7: UserWarning", traceback=f'File "{path}", line 7')
+    text = kims(replace(failed, runs=(run,)), Rules())
+    assert "/home" not in text
+    assert "prof" not in text
+    for words in ("…/x.py: 3 // 2", "…/x.py:7: UserWarning", 'File "…/x.py"', "out/a.pt and https://a.example/b/c"):
+        assert words in text
+    refused = kims(None, Rules(), refusal=f"{path} is a link.")
+    assert "prof" not in refused
 
 
 def test_times_are_in_the_time_zone_of_the_due_date() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,10 +15,10 @@ import pytest
 
 from gpututor.classroom import executors
 from gpututor.classroom.executors import local
-from gpututor.classroom.executors.local import LocalExecutor, RealDevices, probe_devices
+from gpututor.classroom.executors.local import LocalExecutor, RealDevices, probe_devices, working_in_bubblewrap
 from gpututor.classroom.jobs import Job
 from gpututor.classroom.work_queue import MOST_ATTEMPTS, WorkQueue
-from gpututor.errors import UsageError
+from gpututor.errors import NotGradableHere, UsageError
 from gpututor.grading.events import GradeRequest, GradingEvent, WaitingForDevice
 from gpututor.grading.journal import entries
 from gpututor.grading.report import Outcome
@@ -180,6 +181,26 @@ def test_an_unkillable_probe_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> No
         for pid in left:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+def test_a_busy_machine_is_named_and_a_lost_check_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[object] = [ValueError("no answer"), {"title": "", "advice": "", "devices": ["virtual"]}]
+
+    def answer(module: str) -> object:
+        given = answers.pop(0)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    monkeypatch.setattr(local, "_run_probe", answer)
+    assert working_in_bubblewrap() == {"virtual"}
+    answers += [subprocess.TimeoutExpired("probe", 150.0)]
+    with pytest.raises(NotGradableHere, match="too busy"):
+        working_in_bubblewrap()
+    answers += [ValueError("1"), ValueError("2")]
+    with pytest.raises(NotGradableHere, match="without an answer"):
+        working_in_bubblewrap()
+    assert not answers
 
 
 def test_judges_share_the_devices_evenly(tmp_path: Path) -> None:

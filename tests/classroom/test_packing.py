@@ -403,7 +403,7 @@ def test_a_packed_course_grades_with_public_checks_alone(gpututor: Call, course:
         assert (said.code, "`gpututor pack`" in said.err) == (2, True), words
 
 
-@pytest.mark.parametrize("checks", ["value(lambda drawn, machine: 0)", 'speed(1.0)'])
+@pytest.mark.parametrize("checks", ["value(lambda drawn, machine: 0)", "speed(1.0)"])
 def test_public_checks_that_the_solution_does_not_pass_are_an_error(course: Course, checks: str) -> None:
     path = course.exercises[0].folder / "public_checks.py"
     path.write_text(f"from gpututor.checks import speed, value\n\nchecks = [{checks}]\n")

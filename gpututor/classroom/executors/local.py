@@ -48,13 +48,23 @@ def probe_devices(isolation: str) -> dict[str, str]:
 
 
 def working_in_bubblewrap() -> frozenset[str]:
-    """Return the devices that work in bubblewrap, which takes seconds. Raises `NotGradableHere` if none does."""
+    """Return the devices that work in bubblewrap, which takes seconds. Raises `NotGradableHere` if none does.
+
+    A check that ends without an answer, as when memory is short, is repeated once.
+    """
     try:
-        probe = _run_probe("gpututor.judge.isolation.probe")
+        try:
+            probe = _run_probe("gpututor.judge.isolation.probe")
+        except ValueError:
+            probe = _run_probe("gpututor.judge.isolation.probe")
         title, advice, devices = (probe[key] for key in ("title", "advice", "devices"))
+    except subprocess.TimeoutExpired as error:
+        title = f"This machine is too busy: bubblewrap could not be checked within {error.timeout:g} s."
+        raise NotGradableHere(title, "Try again when other programs have ended.") from error
     except _PROBE_ERRORS as error:
-        title = f"Cannot check bubblewrap: {error}"
-        raise NotGradableHere(title, "Run `gpututor doctor`.") from error
+        title = f"The check of bubblewrap ended without an answer, twice: {error}"
+        advice = "The machine may lack memory. Close other programs, then run `gpututor doctor`."
+        raise NotGradableHere(title, advice) from error
     if not devices:
         raise NotGradableHere(title, advice)
     return frozenset(map(str, devices))

@@ -223,7 +223,9 @@ class SubmissionCollector:
                 self._uploads[person.key] = max(self._uploads.get(person.key, upload), upload)
         if entry.kind is EntryKind.PLACE:
             return None
-        if entry.kind is EntryKind.NOISE or entry.parts == (METADATA,):
+        if entry.parts == (METADATA,):
+            return None  # it has been read already
+        if entry.kind is EntryKind.NOISE:
             self.ignored += 1
             return None
         if place.why:

@@ -268,6 +268,7 @@ def test_wrappers_named_like_exercises_and_other_courses_are_recognized(laid_out
 def test_gradescope_gives_students_times_and_earlier_attempts(either: LaidOut, reading: Reader) -> None:
     class_ = reading(either(GRADESCOPE))
     assert class_.layout == "gradescope"
+    assert class_.ignored == 0
     assert class_.students == (
         Student("0123", "Kim Roe", "kim@example.org", "0123"),
         Student("0777", "Ana Poe", "ana@example.org", "0777"),
