@@ -276,7 +276,8 @@ async def test_the_main_screen_exports_the_newest_trace_and_failures_are_told(en
         for number in (1, 2, 3):
             await pilot.press("X")
             paths = await files(pilot, env, ".json", number)
-        await until_shown(pilot, f"{paths[-1].name[-20:]}, for https://ui.perfetto.dev")
+        newest = max(paths, key=lambda path: path.stat().st_mtime_ns)
+        await until_shown(pilot, f"{newest.name[-20:]}, for https://ui.perfetto.dev")
         await pilot.press("j")
         assert "perfetto" not in screen_text(pilot.app), "until the next key"
         assert all(json.loads(path.read_text())["traceEvents"] for path in paths)
