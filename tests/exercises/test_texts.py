@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from gpututor.app.commands import Pane
+from gpututor.app.widgets.markdown import CourseText
 from gpututor.authoring.lint import exercise_problems, lesson_problems
 from gpututor.authoring.pool import JudgePool
 from gpututor.authoring.verify import example_problems
@@ -15,6 +18,7 @@ from gpututor.course.loader import load_course
 from gpututor.course.model import Exercise, Lesson
 from gpututor.paths import builtin_course
 from tests.support import ROOT
+from tests.support.apps import AppEnv, main_screen, until
 from tests.support.shipped_course import COURSE, EXERCISES, LESSONS, SOME_LESSONS
 
 
@@ -43,6 +47,26 @@ def test_the_core_path_takes_three_hours_and_one_for_reading() -> None:
 @pytest.mark.parametrize("exercise", EXERCISES)
 def test_an_exercise_has_the_form_that_the_gate_asks_for(exercise: Exercise) -> None:
     assert [fault.title(COURSE.folder) for fault in exercise_problems(exercise, COURSE)] == []
+
+
+TOO_LONG: dict[str, int] = {}
+"""Exercises whose task needs more rows than one screen has, and how many. Shorten a task rather than add it."""
+
+
+async def test_a_task_fits_one_screen_of_80_x_24(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path / "home"))
+    too_long = {}
+    async with AppEnv(tmp_path, COURSE).start((80, 24)) as pilot:
+        screen, reader = main_screen(pilot), main_screen(pilot).panes.reader
+        text = reader.query_one(CourseText)
+        for exercise in COURSE.exercises:
+            screen.navigator.open_exercise(exercise, Pane.TASK)
+            await until(pilot, lambda: text.display and text.source == reader.text, exercise.label)
+            await pilot.pause()
+            rows = max(block.region.bottom for block in text.children) - text.region.y
+            if rows > reader.size.height:
+                too_long[exercise.label] = rows
+    assert too_long == TOO_LONG
 
 
 CODE = re.compile(r"[A-Za-z_][\w.]*\(|\w+=[\w.]+|[a-z_]+\.[a-z_.]+[a-z_]")
