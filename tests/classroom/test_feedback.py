@@ -99,7 +99,19 @@ def test_an_open_mark_gives_no_details_and_gradescope_no_more_than_feedback() ->
     assert "○ Under review" in review
     broken = kims(report_of(EXERCISE, Outcome.INTERNAL_ERROR, reason="KeyError in the judge"), Rules())
     assert NO_MARK_YET in broken
-    for word in ("needs review", "parity", "syncs is right", "G!", "W!", "M!", "KeyError", "internal", "TRACEBACK", "PRINTED"):
+    secret = (
+        "needs review",
+        "parity",
+        "syncs is right",
+        "G!",
+        "W!",
+        "M!",
+        "KeyError",
+        "internal",
+        "TRACEBACK",
+        "PRINTED",
+    )
+    for word in secret:
         assert word not in review + broken
     book = gradebook(
         [Upload("kim", with_secret(Status.FAILED, verdict("loads"), verdict("parity", Status.NOT_RUN)))], HIDING
