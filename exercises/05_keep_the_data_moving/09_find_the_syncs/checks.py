@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import torch
@@ -48,6 +49,31 @@ def mode_left(run: Run) -> Finding | None:
     return None
 
 
+SETTER = "set_sync_debug_mode"
+
+
+def names_in(nodes: list[ast.AST]) -> set[str]:
+    """The attributes and names that occur in some nodes."""
+    inner = [node for outer in nodes for node in ast.walk(outer)]
+    return {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in inner}
+
+
+def restored_only_at_the_end(run: Run) -> Finding | None:
+    """Find code that restores the mode neither in a `finally`, nor in an `__exit__`, nor by a callback."""
+    last = None
+    for node in ast.walk(ast.parse(run.source)):
+        match node:
+            case ast.Try(finalbody=[_, *_] as after) | ast.FunctionDef(name="__exit__", body=after):
+                if SETTER in names_in([*after]):
+                    return None
+            case ast.Call(func=ast.Attribute(attr="callback" | "push"), args=after) if SETTER in names_in([*after]):
+                return None
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name == SETTER:
+                last = node.lineno if last is None else max(last, node.lineno)
+    expected = "a finally block that sets the debug mode of before"
+    return Finding(expected, "a mode that stays on if a stage raises an error", last)
+
+
 checks = [
     value(
         expected,
@@ -69,5 +95,13 @@ checks = [
         "has nothing to do with yours.",
         "Read the mode with get_sync_debug_mode() before you change it, and set it again in a finally block.",
         wants=("arguments",),
+    ),
+    Check(
+        "mode_after_error",
+        lambda machine: "The debug mode is restored even if a stage raises an error",
+        restored_only_at_the_end,
+        (),
+        "A caller may catch the stage's error and go on. If the mode stays on, all later code warns.",
+        "Restore the mode where Python always passes, with or without an error.",
     ),
 ]

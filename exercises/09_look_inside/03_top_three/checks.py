@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -49,6 +50,22 @@ def find_other(run: Run) -> Finding | None:
     return None
 
 
+def find_cold(run: Run) -> Finding | None:
+    """Find a function that opens the profiler as the first thing it does. A schedule may warm up inside of it."""
+    for node in ast.walk(ast.parse(run.source)):
+        if not isinstance(node, ast.FunctionDef) or "schedule" in run.source:
+            continue
+        for place, statement in enumerate(node.body):
+            opened = (
+                [ast.unparse(item.context_expr) for item in statement.items] if isinstance(statement, ast.With) else []
+            )
+            if any("profile(" in text for text in opened) and node.name == run.entry:
+                before = [inner for earlier in node.body[:place] for inner in ast.walk(earlier)]
+                if not any(isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call) for inner in before):
+                    return Finding("a step before the profiler starts, to warm up", "none", statement.lineno)
+    return None
+
+
 def sentence(machine: Machine) -> str:
     return "These are the three operators that cost most"
 
@@ -71,6 +88,14 @@ checks = [
             " that begin with aten:: ."
         ),
         kind="values",
+    ),
+    Check(
+        "warm_up",
+        lambda machine: "A step warms up before the profiler starts",
+        find_cold,
+        (),
+        "The first step loads libraries and chooses algorithms: it is not typical, so it does not belong in a profile.",
+        "Train one step before the with block.",
     ),
     after_call(
         lambda **drawn: {"model.*.grad": None},

@@ -19,6 +19,8 @@ SLACK_NS = 20_000
 """Nanoseconds for a launch and a wait around a step: on a fast GPU they take longer than its kernels."""
 FEW_BYTES = 64
 """Bytes of times that the ranks compare by an all-reduce; those of gradients are more."""
+WARM_UP = 3
+"""Steps before those that are timed: DDP makes its buckets in the first and rebuilds them in the second."""
 BY_EVENTS = called("elapsed_time")
 PARTS = {
     "the mean squared error": ("aten::mse_loss",),
@@ -99,6 +101,10 @@ def waits_missing(rank: Call, steps: list[Step], chosen: list[int], by_events: b
         return "a wait for the GPU right after the last step", "none"
     if not by_events and not any(first < wait < last for wait in waits):
         return "a wait for the GPU between the warm-up and the steps that are timed", "none"
+    begins = [steps[place].work[0].launched for place in chosen]
+    before = max((sum(begin < wait for begin in begins) for wait in waits if first < wait < last), default=len(begins))
+    if before < WARM_UP:
+        return f"{WARM_UP} steps or more to warm up, before the wait at which the clock starts", f"{before}"
     return None
 
 

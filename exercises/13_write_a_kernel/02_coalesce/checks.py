@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 
 from gpututor.checks import (
+    Check,
+    Finding,
+    Run,
     coalesced,
     in_bounds,
     launches,
@@ -16,14 +19,30 @@ from gpututor.checks import (
     syncs,
     traffic,
 )
+from gpututor.trace.events import Kind
 
 WIDEST = 128
 """Columns that a single program may take."""
 
 
+NARROWEST = 32
+"""Columns for each program, so that each lane of a warp has a column."""
+
+
 def reference(x: torch.Tensor) -> torch.Tensor:
     """The sum over the rows."""
     return x.sum(dim=0)
+
+
+def idle_lanes(run: Run) -> Finding | None:
+    """Find a kernel with more programs than there are warps of columns."""
+    for call in run.calls:
+        most = -(-call.drawn["x"].shape[1] // NARROWEST)
+        for event in call.trace:
+            if event.kind is Kind.KERNEL and event.programs > most:
+                expected = f"at most {most} programs, with {NARROWEST} columns or more each"
+                return run.finding(call, expected, f"{event.programs} programs", event.line)
+    return None
 
 
 checks = [
@@ -56,5 +75,14 @@ checks = [
         at_most=1.3,
         why="Each element is needed once.",
         advice="Load each row of the block once, and keep the sums in a variable of the program.",
+    ),
+    Check(
+        "blocks",
+        lambda machine: "Each program has a column for each lane of a warp",
+        idle_lanes,
+        (),
+        "A warp has 32 lanes. In a narrower block, some have nothing to do, and the GPU starts more programs.",
+        "Make the blocks wider: 32 columns or more.",
+        lambda machine: machine.virtual,
     ),
 ]

@@ -16,7 +16,9 @@ def find_the_syncs(stages, batch):
         warnings.simplefilter("always")
         warnings.showwarning = count
         torch.cuda.set_sync_debug_mode("warn")
-        for current in stages:
-            batch = stages[current](batch)
-        torch.cuda.set_sync_debug_mode(before)
+        try:
+            for current in stages:
+                batch = stages[current](batch)
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
     return waits
