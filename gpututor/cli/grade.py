@@ -222,7 +222,7 @@ def _print_end(report: Report, exercise: Exercise, annotations: Sequence[str] = 
     print(fitting(f"\n{outcome_line(report)}"))
     for text in remarks(report):
         print(fitting(textwrap.indent(escape_control_chars(text), "  ")))
-    if words := line_after_pass(report, exercise):
+    if words := line_after_pass(report, exercise.timeline, exercise.left_to_instructor):
         print(fitting(textwrap.indent(escape_control_chars(words), "  "), 2))
     known = evidence(report)
     print(fitting(f"  device {escape_control_chars(device_words(report.device))}{'; ' + known if known else ''}", 4))

@@ -105,7 +105,7 @@ def _lines(file: GradedFile) -> Iterator[str]:
             yield f"        {mark(verdict.status)}: {escape_control_chars(verdict.sentence)}{where}"
     words = remarks(report) if report.outcome is not Outcome.PASSED else []
     if exercise.left_to_instructor:
-        words = [*words, line_after_pass(report, exercise)]
+        words = [*words, line_after_pass(report, exercise.timeline, exercise.left_to_instructor)]
     yield from (f"        {escape_control_chars(text)}" for text in words if text)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from gpututor.grading.outcome import Outcome, Status
 
 if TYPE_CHECKING:
-    from gpututor.course.model import Exercise
     from gpututor.grading.events import GradingEvent
     from gpututor.grading.report import Report, Verdict
 
@@ -118,13 +117,13 @@ def own_gpu(report: Report) -> str:
     return " and ".join(dict.fromkeys(run.own_gpu for run in report.runs if run.own_gpu))
 
 
-def line_after_pass(report: Report, exercise: Exercise) -> str:
-    """Return the exercise's line on the timeline or on checks left to the instructor, after a pass; else nothing."""
+def line_after_pass(report: Report, timeline: str, left: Sequence[str]) -> str:
+    """Return the exercise's line on the timeline, or the checks left to the instructor, after a pass; else nothing."""
     if report.outcome is not Outcome.PASSED:
         return ""
-    if exercise.left_to_instructor:
-        return f"Left to your instructor: {', '.join(exercise.left_to_instructor)}."
-    return f"On the timeline: {exercise.timeline}" if exercise.timeline else ""
+    if left:
+        return f"Left to your instructor: {', '.join(left)}."
+    return f"On the timeline: {timeline}" if timeline else ""
 
 
 def remarks(report: Report) -> list[str]:

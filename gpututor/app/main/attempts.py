@@ -243,7 +243,11 @@ class AttemptController:
         report, text = attempt.report, host.editor_text
         same = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() == report.submission_sha256
         steps = self.next_steps(host.exercise) if report.outcome is Outcome.PASSED else ""
-        news = ["This is your last run.", steps, line_after_pass(report, host.exercise)]
+        news = [
+            "This is your last run.",
+            steps,
+            line_after_pass(report, host.exercise.timeline, host.exercise.left_to_instructor),
+        ]
         results.show_report(report, text if same else attempt.source or "", "\n".join(filter(None, news)))
         results.compare_with(text)
         in_thread(self._read_costs, attempt)

@@ -205,7 +205,9 @@ class RunController:
         else:
             news = "" if following else "This was the last exercise of the course."
         steps = self._attempts.next_steps(exercise)
-        return "\n".join(filter(None, [news, steps, line_after_pass(report, exercise)]))
+        return "\n".join(
+            filter(None, [news, steps, line_after_pass(report, exercise.timeline, exercise.left_to_instructor)])
+        )
 
     def _finished_lessons(self) -> frozenset[str]:
         return frozenset(lesson.slug for lesson in self._attempts.lessons if lesson.finished)
