@@ -138,3 +138,10 @@ async def test_a_wrong_name_and_a_broken_judge_are_reported(env: AppEnv) -> None
         pilot.app.screen.query_one(Input).value = "T4"
         await pilot.press("enter")
         await until_shown(pilot, "T4: The judge could not be started.")
+
+
+async def test_typing_replaces_the_models_of_the_offer(env: AppEnv) -> None:
+    async with env.start() as pilot:
+        asked = await ask(pilot, env)
+        await pilot.press("L", "4")
+        assert asked.query_one(Input).value == "L4"

@@ -66,7 +66,7 @@ class WhatIfScreen(BaseScreen[None]):
     def _offer(self, models: str) -> None:
         if not self._models.value:
             self._models.value = models
-            self._models.cursor_position = len(models)
+            self._models.action_select_all()  # typing replaces the offer
         self._models.focus()
 
     @on(Input.Submitted)
