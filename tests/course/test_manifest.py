@@ -83,7 +83,7 @@ def test_defaults_scenarios_limits_and_excused_mutants_are_read(tmp_path: Path) 
         ("minutes = 5", "minutes = 1e3", "minutes", "got 1000.0"),
         ("minutes = 5", 'minutes = "5"', "minutes", "got '5'"),
         ("minutes = 5", f"minutes = {10**30}", "minutes", "got a number"),
-        ("minutes = 5", "minutes = 2025-01-01", "minutes", "got a date"),
+        ("minutes = 5", "minutes = 2025-01-01", "minutes", "a date without a time"),
         ("minutes = 5", "", "minutes", "missing"),
         ('"twice"', '"2ice"', "entry", "got '2ice'"),
         ('"twice"', '"class"', "entry", "got 'class'"),
