@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,9 @@ async def assert_golden(pilot: Pilot[None], name: str, patience_s: float = 60.0)
     deadline = time.monotonic() + patience_s
     while as_golden(pilot.app, only) != wanted and time.monotonic() < deadline:
         await pilot.pause()
-    assert as_golden(pilot.app, only) == wanted, f"the screen differs from {golden.name}"
+    shown = as_golden(pilot.app, only)
+    changes = "\n".join(unified_diff(wanted.splitlines(), shown.splitlines(), golden.name, "the screen", lineterm=""))
+    assert shown == wanted, changes
 
 
 def as_golden(app: App[Any], only: str = "") -> str:
