@@ -465,3 +465,16 @@ async def test_the_line_of_an_error_is_shown_with_the_error(env: AppEnv, got: st
         await pilot.press("f")
         await until_shown(pilot, shown)
         assert main_screen(pilot).panes.editor.cursor_location[0] == 1
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30)], ids=str)
+async def test_a_failed_line_is_shown_between_its_neighbors(env: AppEnv, size: tuple[int, int]) -> None:
+    failed = verdict("runs", Status.FAILED, expected="no error", got="KeyError: 'x', at line 60", line=60)
+    env.client = ScriptedClient(lambda request: report(request, verdict("loads"), failed))
+    env.file().write_text("".join(f"line_{number} = 0\n" for number in range(1, 101)))
+    async with env.start(size) as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, "no error")
+        await pilot.press("f")
+        await until_shown(pilot, "line_57 = 0")
+        assert all(f"line_{number} = 0" in screen_text(pilot.app) for number in range(57, 63))

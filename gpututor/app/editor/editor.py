@@ -87,10 +87,17 @@ class Editor(CodeArea):
         indent = len(self.document[row]) - len(self.document[row].lstrip())
         self._marked_line = row if marked else None
         self.move_cursor((row, indent))
-        # `center=True` would center sideways too, and hide the start of the lines.
-        # Forced: an editor that is not yet displayed does not know that it can scroll sideways.
-        self.scroll_to(x=0, y=max(0, self.y_of(row) - self.size.height // 2), animate=False, force=True)
+        self._center(row)
         self.redraw()
+
+    def _center(self, row: int, *, tries: int = 3) -> None:
+        """Scroll a row to the middle, once the editor is displayed and has its size."""
+        if not self.size and tries:
+            self.call_after_refresh(self._center, row, tries=tries - 1)
+            return
+        # `center=True` would center sideways too, and hide the start of the lines.
+        # Forced: an editor that was just displayed may not know that it can scroll sideways.
+        self.scroll_to(x=0, y=max(0, self.y_of(row) - self.size.height // 2), animate=False, force=True)
 
     def scroll_to_cursor(self) -> None:
         """Scroll to the cursor of an editor that was just displayed, with the head of its function if both fit."""
