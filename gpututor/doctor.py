@@ -137,7 +137,10 @@ def _isolation() -> Diagnosis:
         )
         answer = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
         works, title, advice, devices = (answer[key] for key in ("works", "title", "advice", "devices"))
-    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
+    except subprocess.TimeoutExpired:
+        words = f"bubblewrap was not checked: a trial took over {PROBE_TIMEOUT_S:g} s"
+        return Diagnosis(NOTE, "isolation", words, "Run `gpututor doctor` again when the computer is idle.")
+    except (OSError, ValueError, KeyError, TypeError) as error:
         return Diagnosis(NOTE, "isolation", f"cannot check bubblewrap: {error}", OWN_FILES)
     lacking = [device.name for device in load_inventory().accelerators if device.name not in devices]
     if not devices or (not works and not lacking):

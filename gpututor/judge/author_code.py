@@ -29,7 +29,7 @@ from gpututor.course.model import Exercise
 from gpututor.errors import CourseError, GradingError, NotGradableHere, TutorError
 from gpututor.grading.description import CheckDescription, description_to_json
 from gpututor.grading.events import GradeRequest
-from gpututor.grading.report import BROKEN_CHECK, Status, Verdict
+from gpututor.grading.report import BROKEN_CHECK, Outcome, Status, Verdict
 from gpututor.hardware.scenario import ACCELERATORS
 from gpututor.judge.devices import machine_specs, to_machine
 from gpututor.judge.runner import Opener, RunPlan, SourceFile, run_submission
@@ -163,7 +163,10 @@ class AuthorRuns:
         return _BASELINES[key]
 
     def _run(self, name: str, plan: RunPlan) -> Run:
-        """Run one file. Raises `CourseError` if it does not run, `GradingError` if the worker broke by itself."""
+        """Run one file.
+
+        Raises `CourseError` if it does not run, `GradingError` if it takes too long or the worker broke by itself.
+        """
         exercise, worker = self.exercise, self.pool.take()
         try:
             submission, source = SourceFile(name, exercise.file(name)), self.code.given_source
@@ -181,6 +184,9 @@ class AuthorRuns:
         if failure.exited:
             problem = f"this file or {name} ended the worker's process: {failure.finding.got}"
             raise CourseError(f"{given}: {problem}", "Remove os._exit() and similar calls from both files.")
+        if failure.outcome is Outcome.TIMEOUT:
+            problem = f"{exercise.folder / name}: {failure.finding.got}"
+            raise GradingError(problem, "Grade again on an idle computer, or raise limits.wall_s in exercise.toml.")
         problem = f"{exercise.folder / name}: it does not run: {failure.finding.got}"
         raise CourseError(problem, "Fix it: other files are graded against it.")
 

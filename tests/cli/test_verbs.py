@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor import paths
+from gpututor import doctor, paths
 from gpututor.cli import list as list_verb
 from gpututor.cli.grading_parts import save_attempt
 from gpututor.cli.main import main
@@ -268,6 +268,14 @@ def test_doctor_finds_nothing_wrong_here(gpututor: Call) -> None:
     assert said.code == 0, said.out
     abouts = ["gpututor", "Python", "torch", "device", "PyTorch", "isolation", "course", "workspace"]
     assert all(f"  {about:<12}  " in said.out for about in (*abouts, "progress", "cache"))
+
+
+def test_doctor_names_a_trial_of_bubblewrap_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "PROBE_TIMEOUT_S", 0.01)
+    diagnosis = next(diagnosis for diagnosis in doctor.findings() if diagnosis.about == "isolation")
+    assert diagnosis.state == doctor.NOTE
+    assert "0.01 s" in diagnosis.words
+    assert "gpututor doctor" in diagnosis.advice
 
 
 def test_doctor_ends_with_1_if_something_is_wrong(gpututor: Call, course_folder: Path) -> None:

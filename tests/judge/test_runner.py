@@ -20,7 +20,7 @@ from gpututor.judge.workers.pool import SpawnedWorkers
 from gpututor.protocol.frames import EndOfFrames
 from gpututor.trace.columns import Trace
 from tests.support.check_runs import GPU
-from tests.support.gradings import Grade, failure, observed
+from tests.support.gradings import Grade, failure, observed, time_limit
 from tests.support.tiny_course import write_files
 
 MANIFEST = """\
@@ -134,6 +134,16 @@ def test_a_changed_baseline_runs_again(grade_script: Grade, exercise_folder: Pat
     assert [grade_script(QUICK, seed=7).outcome for _ in range(2)] == [Outcome.PASSED, Outcome.PASSED]
     (exercise_folder / "baseline.py").write_text(QUICK)
     assert grade_script(QUICK, seed=7).outcome is Outcome.TOO_SLOW
+
+
+def test_a_baseline_over_its_limit_is_no_mistake_of_the_course(grade_script: Grade, exercise_folder: Path) -> None:
+    """A busy computer can be the cause, so a later grading may succeed."""
+    time_limit(exercise_folder, 2.5)
+    (exercise_folder / "baseline.py").write_text("while True:\n    pass\n")
+    report = grade_script(QUICK)
+    assert report.outcome is Outcome.INTERNAL_ERROR
+    assert report.reason.startswith(f"{exercise_folder / 'baseline.py'}: still running after 2.5 s")
+    assert "limits.wall_s" in report.reason
 
 
 def test_a_status_other_than_0_is_an_error(grade_script: Grade) -> None:
