@@ -6,6 +6,7 @@ torch's Python functions and DDP's reducer in C++ all call operators of the name
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -62,7 +63,7 @@ def is_average(reduction: Any) -> bool:
     Raise `NotImplementedError` for a reduction with a factor. C++ reveals neither, but gloo's error names them.
     """
     try:
-        with torch_private.host_only(), torch_private.without_function_modes():
+        with torch_private.host_only(), torch_private.without_function_modes(), torch_private.unprofiled():
             value = torch.zeros(1)
             work = torch.ops.c10d.allreduce_([value], _single_process_group().boxed(), reduction, None)[1]
             track_gloo_tensors([value])
@@ -78,7 +79,7 @@ def is_average(reduction: Any) -> bool:
 
 
 def _divide(hosts: Iterable[torch.Tensor], count: int) -> None:
-    with torch_private.host_only():
+    with torch_private.host_only(), torch_private.unprofiled():
         for host in hosts:
             if host.is_floating_point() or host.is_complex():
                 host.div_(count)
@@ -141,6 +142,55 @@ class Unwrapped:
         return next(iter(self.by_host.values()))._device
 
 
+_TITLES = {
+    "allreduce_": "all_reduce",
+    "allreduce_coalesced_": "allreduce_coalesced",
+    "broadcast_": "broadcast",
+    "reduce_": "reduce",
+    "allgather_": "all_gather",
+    "_allgather_base_": "_all_gather_base",
+    "allgather_into_tensor_coalesced_": "all_gather_into_tensor_coalesced",
+    "reduce_scatter_": "reduce_scatter",
+    "_reduce_scatter_base_": "_reduce_scatter_base",
+    "reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor_coalesced",
+    "alltoall_": "all_to_all",
+    "alltoall_base_": "all_to_all",
+    "gather_": "gather",
+    "scatter_": "scatter",
+    "barrier": "all_reduce_barrier",
+    "all_reduce": "all_reduce",
+    "all_reduce_": "all_reduce",
+    "all_reduce_coalesced": "allreduce_coalesced",
+    "all_reduce_coalesced_": "allreduce_coalesced",
+    "all_gather_into_tensor": "_all_gather_base",
+    "all_gather_into_tensor_out": "_all_gather_base",
+    "all_gather_into_tensor_coalesced": "all_gather_into_tensor_coalesced",
+    "reduce_scatter_tensor": "_reduce_scatter_base",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter_tensor_coalesced",
+    "all_to_all_single": "all_to_all",
+    "broadcast": "broadcast",
+}
+"""Titles in a profile by the operator's name (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp)."""
+
+
+def title(name: str, rank: int, args: Any) -> str:
+    """Return the title of a collective, given its operator, this rank and the arguments; empty for other operators."""
+    if name == "send":
+        return f"nccl:send {rank}->{args[2]}"
+    if name == "recv_":
+        return f"nccl:recv {rank}<-{args[2]}"
+    known = _TITLES.get(name, "")
+    return known and f"nccl:{known}"
+
+
+@contextmanager
+def as_nccl(name: str, group: Any, args: Any, inputs: list[torch.Tensor]) -> Iterator[None]:
+    """Show the collective in the block as NCCL's event with the shapes of `inputs`, and nothing of gloo."""
+    shown = title(name, group.rank(), args)
+    with torch_private.ProfilerRange(shown, inputs) if shown else nullcontext(), torch_private.unprofiled():
+        yield
+
+
 def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = func.overloadpacket.__name__
     if name not in _KNOWN:
@@ -160,9 +210,11 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     _refuse_in_graphs(func, unwrapped)
     in_a_thread = name not in _WITHOUT_A_THREAD
     call = func
+    inputs = list(tensors_in(hosts[1] if name in _OUTPUTS_FIRST and name != "scatter_" else hosts[0]))
     if name == "alltoall_":
         hosts, call, finish = _as_single_tensors(hosts)
-    with torch_private.without_function_modes():
+    shown = as_nccl(name, group, args, inputs) if is_nccl(group) else nullcontext()
+    with shown, torch_private.without_function_modes():
         out = call(*hosts, **kwargs)
     if in_a_thread:
         track_gloo_tensors(tensors_in(hosts))
@@ -194,12 +246,12 @@ def _as_single_tensors(hosts: list[Any]) -> tuple[list[Any], Any, Callable[[], N
     gloo sends lists only from PyTorch 2.12 on.
     """
     received, sent, *rest = hosts
-    with torch_private.host_only():
+    with torch_private.host_only(), torch_private.unprofiled():
         incoming, outgoing = (torch.cat([tensor.reshape(-1) for tensor in tensors]) for tensors in (received, sent))
     sizes = [[tensor.numel() for tensor in tensors] for tensors in (received, sent)]
 
     def copy_results() -> None:
-        with torch_private.host_only():
+        with torch_private.host_only(), torch_private.unprofiled():
             for tensor, part in zip(received, incoming.split(sizes[0]), strict=True):
                 tensor.copy_(part.view_as(tensor))
 
@@ -255,7 +307,10 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     averages = str(given.get("reduce_op", "")).lower() == "avg"
     if averages:
         given["reduce_op"] = "sum"
-    with torch_private.without_function_modes():
+    name = func.overloadpacket.__name__
+    inputs = list(unwrapped.by_host.values())
+    shown = as_nccl(name, group, args, [tensor._host for tensor in inputs]) if is_nccl(group) else nullcontext()
+    with shown, torch_private.without_function_modes():
         out = func(**given)
     track_gloo_tensors(tensors_in([*unwrapped.values, out]))
     for result in tensors_in(out) if averages else ():

@@ -65,8 +65,13 @@ Ask = Callable[[timedelta | None], "list[tuple[int, int]]"]
 
 def _call_gloo(call: Callable[[], Any]) -> Any:
     """Call gloo, unseen by the virtual GPU."""
-    with torch_private.host_only(), torch_private.without_function_modes():
+    with torch_private.host_only(), torch_private.without_function_modes(), torch_private.unprofiled():
         return call()
+
+
+def _figures(values: list[int]) -> torch.Tensor:
+    tensor: torch.Tensor = _call_gloo(lambda: torch.tensor(values))
+    return tensor
 
 
 def _pair(figures: torch.Tensor) -> tuple[int, int]:
@@ -260,7 +265,7 @@ class Communicator:
         """Put a message on the clock, and send its time to the receiver."""
 
         def start(ready: int, task: StreamTask) -> EventMarker:
-            figures = torch.tensor([ready, task.duration])
+            figures = _figures([ready, task.duration])
             _sent.append(_call_gloo(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
             return EventMarker(ready, ready)
 
@@ -268,7 +273,7 @@ class Communicator:
 
     def receive(self, operation: Operation, source: int | Callable[[], int], tag: int) -> Rendezvous:
         """Put an incoming message on the clock; `source` is its sender, or waits for the message and returns it."""
-        figures = torch.empty(2, dtype=torch.int64)
+        figures = _figures([0, 0])
 
         def begin(sender: int) -> Any:
             return _call_gloo(lambda: self._carrier.recv([figures], sender, tag | _STAMP_TAG))
@@ -346,9 +351,9 @@ class Communicator:
 
     def _exchange(self, ready: int, duration: int) -> Ask:
         """Send this rank's ready time and duration to all ranks; return the function that waits for theirs."""
-        mine = torch.tensor([ready, duration])
-        theirs = [torch.empty(2, dtype=torch.int64) for _ in range(self.size)]
-        lent = [keep_alive_until_done(figures) for figures in (mine, *theirs)]
+        mine = _figures([ready, duration])
+        theirs = [_figures([0, 0]) for _ in range(self.size)]
+        lent = _call_gloo(lambda: [keep_alive_until_done(figures) for figures in (mine, *theirs)])
         replies = PeerReplies(_call_gloo(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
         track_gloo_tensors(lent)
         self._replies.append(replies)

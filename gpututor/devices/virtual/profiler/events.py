@@ -10,7 +10,7 @@ import torch
 from torch.autograd.profiler_util import EventList, FunctionEvent
 
 from gpututor.devices.virtual import torch_private
-from gpututor.devices.virtual.profiler import session
+from gpututor.devices.virtual.profiler import nccl, session
 from gpututor.devices.virtual.profiler.tree import MEMORY, ProfileNode, ProfileTree, RuntimeCall
 
 _NOT_LEARNERS = ("gpututor", "torch/utils/_python_dispatch.py", "torch/overrides.py")
@@ -33,10 +33,12 @@ class Events(EventList):
 class Maker:
     """Makes the events of one profile. Times become microseconds since the profile began."""
 
-    def __init__(self, tree: ProfileTree, *, with_cpu: bool, memory: bool) -> None:
+    def __init__(self, tree: ProfileTree, *, with_cpu: bool, memory: bool, ranges: bool) -> None:
+        """`ranges` adds the program's ranges on the device, which only Kineto shows."""
         self._tree = tree
         self._memory = memory
         self._with_cpu = with_cpu
+        self._ranges = ranges
         self._numbers = count(1)
         self._made: dict[ProfileNode, Any] = {}
 
@@ -56,7 +58,7 @@ class Maker:
                 event.set_cpu_parent(parent)
             if node.what == "call":
                 events += self._started(node, parent)
-            elif node.what == "range":
+            elif node.what == "range" and self._ranges:
                 events += self._on_devices(node)
         events += [self._work(call) for call in self._tree.loose if call.work]
         if self._with_cpu and self._memory:
@@ -116,7 +118,7 @@ class Maker:
                 "scope": seen.scope(),
                 "sequence_nr": seen.sequence_nr(),
                 "flops": seen.flops(),
-                "is_async": seen.is_async(),
+                "is_async": seen.is_async() or node.name.startswith(nccl.TITLE),
             }
         return self._event(node.name, node.begin, node.end, **details)
 

@@ -1,4 +1,4 @@
-"""Names of collectives in a profile: the annotations of ProcessGroupNCCL.cpp, and the kernels of NCCL 2.19 and later.
+"""Names of collectives in a profile: the kernels of NCCL 2.19 and later.
 
 Python cannot see an operator's reduction. So all reducing kernels are named after the sum.
 """
@@ -12,23 +12,9 @@ import torch
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.cost import links
 
-_ANNOTATIONS = {
-    "c10d::allreduce_": "all_reduce",
-    "c10d::allreduce_coalesced_": "allreduce_coalesced",
-    "c10d::broadcast_": "broadcast",
-    "c10d::reduce_": "reduce",
-    "c10d::allgather_": "all_gather",
-    "c10d::_allgather_base_": "_all_gather_base",
-    "c10d::allgather_into_tensor_coalesced_": "all_gather_into_tensor_coalesced",
-    "c10d::reduce_scatter_": "reduce_scatter",
-    "c10d::_reduce_scatter_base_": "_reduce_scatter_base",
-    "c10d::reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor_coalesced",
-    "c10d::alltoall_": "all_to_all",
-    "c10d::alltoall_base_": "all_to_all",
-    "c10d::gather_": "gather",
-    "c10d::scatter_": "scatter",
-    "c10d::barrier": "all_reduce_barrier",
-}
+TITLE = "nccl:"
+"""The prefix of the events that NCCL's process group shows for its collectives."""
+
 _KERNELS = {
     "all_reduce": "AllReduce",
     "barrier": "AllReduce",
@@ -50,12 +36,6 @@ _DTYPES = {
     torch.int32: "i32",
     torch.int64: "i64",
 }
-
-
-def annotation(operator: str) -> str:
-    """Return the range that NCCL's process group puts around a collective; empty for another operator."""
-    name = _ANNOTATIONS.get(operator, "")
-    return name and f"nccl:{name}"
 
 
 def kernel_name(operator: str, args: Any) -> str:

@@ -11,7 +11,7 @@ import torch.profiler.profiler
 
 from gpututor.devices.virtual import cuda_errors
 from gpututor.devices.virtual.machine import active_machine
-from gpututor.devices.virtual.profiler import chrome
+from gpututor.devices.virtual.profiler import chrome, nccl
 from gpututor.devices.virtual.profiler.events import Events, Maker
 from gpututor.devices.virtual.profiler.session import Session, current
 from gpututor.devices.virtual.profiler.tree import ProfileTree
@@ -24,6 +24,16 @@ _real_init: Any = _OldProfiler.__init__
 _real_timeline: Any = torch.profiler.profile.export_memory_timeline
 
 
+class CpuProfile(_OldProfiler):  # type: ignore[misc]
+    """A `torch.autograd.profiler.profile` of the CPU alone, in which collectives are asynchronous as NCCL's are."""
+
+    def _parse_kineto_results(self, *args: Any, **options: Any) -> Any:
+        events = super()._parse_kineto_results(*args, **options)
+        for event in events:
+            event.is_async = event.is_async or event.name.startswith(nccl.TITLE)
+        return events
+
+
 class CudaProfile(_OldProfiler):  # type: ignore[misc]
     """A `torch.autograd.profiler.profile` with CUDA. It keeps its results after its machine is switched off."""
 
@@ -31,6 +41,7 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
     _old_function_events: Any
     _session: Session | None = None
     _tree: ProfileTree | None = None
+    _with_ranges = True
 
     def _start_trace(self) -> None:
         super()._start_trace()
@@ -59,7 +70,7 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
             return
         self._needs_processing = False
         self._build_tree()  # torch calls this within `__exit__` if it accumulates events (`acc_events`)
-        maker = None if self._tree is None else Maker(self._tree, with_cpu=self.use_cpu, memory=self.profile_memory)
+        maker = None if self._tree is None else self._maker(self._tree)
         made = [] if maker is None else maker.events()
         events: Any = _Events(made, use_device="cuda", profile_memory=self.profile_memory, with_flops=self.with_flops)
         events.build()
@@ -67,6 +78,9 @@ class CudaProfile(_OldProfiler):  # type: ignore[misc]
             events.extend(self._old_function_events)
             self._old_function_events = None
         self._function_events = events
+
+    def _maker(self, tree: ProfileTree) -> Maker:
+        return Maker(tree, with_cpu=self.use_cpu, memory=self.profile_memory, ranges=self._with_ranges)
 
     def export_chrome_trace(self, path: str, *args: Any, **options: Any) -> Any:
         """Write the file that Perfetto and chrome://tracing show."""
@@ -102,6 +116,8 @@ def init(
         if use_cuda:  # torch 2.14 has no such argument
             given["use_cuda"] = use_cuda
         _real_init(self, enabled, **given, **options)
+        if type(self) is _OldProfiler:
+            self.__class__ = CpuProfile
         return
     if use_cuda:
         words = "The attribute `use_cuda` will be deprecated soon, please use ``use_device = 'cuda'`` instead."
@@ -114,6 +130,7 @@ def init(
     self.use_cuda, self.use_device, self.use_cpu = use_cuda, "cuda", use_cpu
     if type(self) is _OldProfiler:
         self.__class__ = CudaProfile
+        self._with_ranges = use_kineto
 
 
 def export_memory_timeline(self: Any, *args: Any, **options: Any) -> Any:

@@ -173,16 +173,17 @@ class ProfileTree:
     def _piece(self, marker: Seen, span: ProfileSpan, thread: int) -> ProfileNode:
         """Return the node of the machine's work for an operator."""
         node = ProfileNode(span.name, "piece", thread, begin=span.begin, end=span.end)
-        inner = marker.children
+        inner = [child for child in marker.children if not child.name.startswith(nccl.TITLE)]
+        titles = [child for child in marker.children if child.name.startswith(nccl.TITLE)]
         if span.is_view and len(inner) == 1 and inner[0].name == span.name:
             _with(node, self._visible(inner[0].children, thread, within=True, as_is=True))
         else:
             _with(node, self._visible(inner, thread, within=True))
         calls = calls_of(span.rows, span, self._session.machine, span.end)
         launched = [_node_of(call, thread) for call in calls]
-        title = nccl.annotation(span.name) if any(call.work for call in calls) else ""
-        if title:
-            launched = [_with(ProfileNode(title, "range", thread, begin=span.begin, end=span.end), launched)]
+        for title in titles:
+            node_of_title = ProfileNode(title.name, "range", thread, title.event, begin=span.begin, end=span.end)
+            launched = [_with(node_of_title, launched)]
         _with(node, launched)
         node.children.sort(key=lambda child: child.begin if child.begin >= 0 else span.begin)
         node.device_bytes += sum(row.size_bytes for row in span.rows if row.kind is Kind.ALLOCATE)

@@ -117,3 +117,32 @@ with virtual_gpu():
 def test_a_profile_shows_nccl_kernels_without_gloo() -> None:
     kernels = ["nccl:all_reduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"]
     assert printed("-c", PROFILED).split() == [*kernels, "True", "False", "True"]
+
+
+LEGACY = """
+import torch
+import torch.distributed as dist
+from torch.autograd.profiler import profile
+from gpututor.devices.virtual import virtual_gpu
+with virtual_gpu():
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    x = torch.ones(4, device="cuda")
+    profiles = [profile(record_shapes=True), profile(record_shapes=True, use_device="cuda")]
+    for seen in profiles:
+        with seen:
+            dist.all_reduce(x)
+            dist.all_gather_into_tensor(torch.empty(4, device="cuda"), x, async_op=True).wait()
+            dist.all_reduce(x, op=dist.ReduceOp.AVG)
+    dist.destroy_process_group()
+for seen in profiles:
+    events = [event for event in seen.function_events if event.name.startswith(("nccl:", "gloo:"))]
+    print(*(f"{event.name} {event.is_async} {event.count} {event.input_shapes}" for event in events), sep="; ")
+    print(sum(event.name == "c10d::allreduce_" for event in seen.function_events))
+"""
+
+
+@pytest.mark.long
+def test_the_legacy_profiler_shows_one_nccl_event_per_collective() -> None:
+    events = ["nccl:all_reduce", "nccl:_all_gather_base", "nccl:all_reduce"]
+    line = "; ".join(f"{name} True 1 [[4]]" for name in events)
+    assert printed("-c", LEGACY).splitlines() == [line, "2"] * 2

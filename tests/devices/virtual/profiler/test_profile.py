@@ -14,7 +14,8 @@ from torch.profiler import profile, record_function
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
-from gpututor.devices.virtual.profiler.nccl import annotation, kernel_name
+from gpututor.devices.virtual.distributed.collectives import title
+from gpututor.devices.virtual.profiler.nccl import kernel_name
 from gpututor.trace.events import Event, Kind
 from tests.support.profiles import BOTH, ON_CUDA, rows, works
 from tests.support.virtual_gpus import captured
@@ -241,11 +242,10 @@ def test_parents_last_at_least_as_long_as_children(two_gpus: VirtualMachine) -> 
     ],
 )
 def test_collectives_have_nccls_names(operator: str, dtype: torch.dtype, range_name: str, kernel: str) -> None:
-    assert annotation(operator) == range_name
+    assert title(operator.removeprefix("c10d::"), 0, ()) == range_name
     arguments = ([torch.ones(2, dtype=dtype)],)
     assert kernel_name(operator, arguments) == f"ncclDevKernel_{kernel}(ncclDevKernelArgsStorage<4096ul>)"
 
 
 def test_other_operators_have_no_such_name() -> None:
-    assert (annotation("aten::add"), kernel_name("aten::add", (torch.ones(2),))) == ("", "")
-    assert annotation("c10d::send") == ""
+    assert (title("add", 0, ()), kernel_name("aten::add", (torch.ones(2),))) == ("", "")
