@@ -150,6 +150,11 @@ SENTENCES = [
         "2.50 × the baseline's time; line 4 costs most: 37 % of it",
         "2,50 × die Zeit der Vergleichslösung; Zeile 4 kostet am meisten: 37 % davon",
     ),
+    (
+        "held back until these pass: The values agree with the CPU's; It prints at most 8 KiB",
+        "zurückgehalten, bis diese bestanden sind: Die Werte stimmen mit denen der CPU überein; Es gibt höchstens "
+        "8 KiB aus",
+    ),
     ("✗ Failed: 2 of 4 checks passed", "✗ Nicht bestanden: 2 von 4 Prüfungen bestanden"),
     ("2.7 of 4 points", "2,7 von 4 Punkten"),
     (

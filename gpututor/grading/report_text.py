@@ -129,8 +129,8 @@ def line_after_pass(report: Report, timeline: str, left: Sequence[str]) -> str:
 def remarks(report: Report) -> list[str]:
     """Return lines about the report as a whole, such as the reason for its outcome."""
     lines = [report.reason] if report.reason else []
-    if any(verdict.status is Status.HELD_BACK for verdict in report.verdicts):
-        lines.append("Held back: the values are wrong. Those checks earn their points once the values are right.")
+    held_back = dict.fromkeys(verdict.why for verdict in report.verdicts if verdict.status is Status.HELD_BACK)
+    lines += [_held_back_line(why) for why in held_back]
     if own := own_gpu(report):
         advice = (
             f" Grade it on a {own}, too, before you look for the mistake: leave out --model, or change the setting."
@@ -141,6 +141,12 @@ def remarks(report: Report) -> list[str]:
     lines += [f"For a person to review: {suspicion}" for suspicion in report.suspicions]
     notes = [note.words for note in report.source_notes if note.words not in report.suspicions]
     return lines + [f"Note: {note}. In a class, a person would review it." for note in notes]
+
+
+def _held_back_line(why: str) -> str:
+    """Return a sentence about checks that are held back; reports of older versions give a cause only."""
+    words = why if why.startswith("held back") else f"held back: {why or 'the values are wrong'}"
+    return f"H{words[1:]}."
 
 
 LOADING_S = 1.0

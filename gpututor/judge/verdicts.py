@@ -105,12 +105,22 @@ def with_held_back(judged: Sequence[tuple[Check, Verdict]]) -> Iterator[Verdict]
     """
     for check, verdict in judged:
         guards = _HELD_BACK_BY[check.kind]
-        statuses = {other.status for guard, other in judged if guard.kind in guards}
+        guarding = [other for guard, other in judged if guard.kind in guards]
+        statuses = {other.status for other in guarding}
         is_open = bool(statuses & {Status.INCONCLUSIVE, Status.NEEDS_REVIEW})
         are_wrong = any(status.is_failure for status in statuses) or (Status.NOT_RUN in statuses and not is_open)
         if are_wrong and verdict.status is Status.PASSED:
-            verdict = replace(verdict, status=Status.HELD_BACK, points=0.0, why="the values are wrong")
+            verdict = replace(verdict, status=Status.HELD_BACK, points=0.0, why=_held_back_until(guarding))
         yield verdict
+
+
+def _held_back_until(guarding: Iterable[Verdict]) -> str:
+    """Return which of the verdicts must change to passed, those that failed first."""
+    waited_for = [verdict.sentence for verdict in guarding if verdict.status.is_failure]
+    waited_for = waited_for or [verdict.sentence for verdict in guarding if verdict.status is Status.NOT_RUN]
+    sentences = [*dict.fromkeys(waited_for)]
+    start = f"held back until {'these pass' if len(sentences) > 1 else 'this passes'}: "
+    return truncate(start + "; ".join(sentences), LONGEST)
 
 
 _HELD_BACK_BY: dict[CheckKind, tuple[CheckKind, ...]] = {

@@ -124,6 +124,14 @@ def test_another_gpu_is_mentioned_with_advice_after_a_failure() -> None:
     assert "--model" in failed
 
 
+def test_a_remark_says_what_holds_checks_back() -> None:
+    held = replace(said("placement", Status.HELD_BACK), why="held back until this passes: The ratio is right")
+    graded = report(Outcome.FAILED, said("parity"), said("ratio", Status.FAILED), held, held)
+    assert remarks(graded) == ["Held back until this passes: The ratio is right."]
+    older = replace(held, why="the values are wrong")
+    assert remarks(report(Outcome.FAILED, older)) == ["Held back: the values are wrong."]
+
+
 def test_a_line_keeps_its_indentation_only_if_that_is_wrong() -> None:
     lines = ["def f(x):", "      return x"]
     failed = replace(said("loads", Status.FAILED), line=2)

@@ -74,6 +74,22 @@ def test_points_are_held_back_if_the_values_are_wrong(
     assert judged(*rows) == statuses
 
 
+def test_a_verdict_names_the_failed_checks_that_hold_it_back() -> None:
+    rows: tuple[tuple[str, CheckKind, Status], ...] = (
+        ("Agrees", "values", PASSED),
+        ("Copies", "other", PASSED),
+        ("Shape", "structure", FAILED),
+        ("Ratio", "values", SLOW),
+        ("Sum", "values", NOT_RUN),
+    )
+    pairs = [
+        (Check(name, lambda _: "It holds", lambda run: None, kind=kind), Verdict(name, name, status, "one GPU"))
+        for name, kind, status in rows
+    ]
+    assert [verdict.why for verdict in with_held_back(pairs)][:2] == ["", "held back until these pass: Shape; Ratio"]
+    assert next(with_held_back([pairs[1], pairs[4]])).why == "held back until this passes: Sum"
+
+
 def test_a_check_has_a_known_kind() -> None:
     check = Check("mine", lambda _: "It holds", lambda run: None)
     assert (check.kind, check.with_kind("values").kind) == ("other", "values")
