@@ -23,6 +23,7 @@ from types import MappingProxyType
 from gpututor import __version__
 from gpututor.classroom.intake.archive import MANIFEST
 from gpututor.classroom.intake.collect import refusal_of
+from gpututor.classroom.rules import Rules
 from gpututor.course.loader import COURSE_KEYS, EXERCISE_KEYS, LESSON_KEYS, STUDENT_FILES, load_course
 from gpututor.course.model import PUBLIC_CHECKS, Course, Exercise
 from gpututor.course.notebooks import notebook_of
@@ -42,6 +43,8 @@ _LEFT_KEY = "left_to_instructor"
 """Key of a copy's `exercise.toml`: names of the checks that the copy does not have."""
 _SOLUTION_KEYS = ("excused_mutant", "timeline", "variant", _LEFT_KEY)
 """Keys of `exercise.toml` that reveal something of the solution, or of other students' variants."""
+MORE_CHECKS = "more checks"
+"""Words for hidden checks."""
 Left = Mapping[str, Sequence[str]]
 """Names of checks that are left to the instructor, by the keys of exercises with public checks."""
 _BLOCK = r"\n[ \t]*(?:\n|<!--|[-*+>#]|\d+[.)]|```|~~~)"
@@ -231,10 +234,10 @@ def student_course(course: Course, *, notebooks: bool = False, left: Left | None
     return files
 
 
-def left_to_instructor(course: Course) -> Left:
+def left_to_instructor(course: Course, rules: Rules | None = None) -> Left:
     """Grade the solutions with the public checks, in a copy for students; return the names of the other checks.
 
-    Raises `CourseError` if a solution does not pass there.
+    Checks that `rules` hide are only "more checks". Raises `CourseError` if a solution does not pass there.
     """
     public = [exercise for exercise in course.exercises if exercise.has_public_checks]
     if not public:
@@ -245,10 +248,12 @@ def left_to_instructor(course: Course) -> Left:
         for exercise in public:
             copy = Path(part) / exercise.folder.parent.name / exercise.folder.name
             try:
-                left[exercise.key] = _left_of(exercise, copy, client)
+                names = _left_of(exercise, copy, client)
             except CourseError as error:
                 title = error.title.replace(str(copy / "checks.py"), str(exercise.folder / PUBLIC_CHECKS))
                 raise CourseError(title, error.advice) from error
+            shown = [name for name in names if rules is None or not rules.is_hidden_before_due(exercise.key, name)]
+            left[exercise.key] = shown if len(shown) == len(names) else [*shown, MORE_CHECKS]
     return left
 
 

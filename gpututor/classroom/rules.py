@@ -150,6 +150,10 @@ class Rules:
         """Return True if students must not know of this check."""
         return check in self.hidden or check in self.of(exercise).hidden
 
+    def is_hidden_before_due(self, exercise: str, check: str) -> bool:
+        """Return True if students must not know of this check before the due date."""
+        return check in self.hidden_until_due or self.is_hidden(exercise, check)
+
     def needs_of(self, exercise: str) -> tuple[str, ...]:
         """Return the checks of an exercise without which no other check earns points."""
         own = self.of(exercise).needs

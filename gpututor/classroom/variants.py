@@ -62,7 +62,9 @@ def course_of_student(course: Course, student: str) -> Course:
     return replace(course, lessons=tuple(map(of_student, course.lessons)))
 
 
-def write_student_courses(course: Course, roster: Roster, out: Path, *, notebooks: bool = False) -> list[Path]:
+def write_student_courses(
+    course: Course, roster: Roster, out: Path, *, notebooks: bool = False, rules: Rules | None = None
+) -> list[Path]:
     """Write a zip of the course for each student of the roster to a new folder `out`.
 
     Also write a table of all values there. Return the paths. Raises `UsageError` and `CourseError`.
@@ -70,7 +72,7 @@ def write_student_courses(course: Course, roster: Roster, out: Path, *, notebook
     if out.suffix.lower() == ".zip" or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
         advice = "Name a new folder with --out: it gets a zip for each student."
         raise UsageError(f"{out} is not a new folder.", advice)
-    left = left_to_instructor(course)
+    left = left_to_instructor(course, rules)
     paths, rows = [], [("student", "name", "exercise", "variant", "value")]
     for student in roster.students:
         of_student = course_of_student(course, student.id)

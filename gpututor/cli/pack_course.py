@@ -15,8 +15,9 @@ import shlex
 from pathlib import Path
 
 from gpututor.authoring.lint import UNWRITTEN
-from gpututor.classroom.packing import write_student_course
+from gpututor.classroom.packing import left_to_instructor, write_student_course
 from gpututor.classroom.roster import read_roster
+from gpututor.classroom.rules import Rules, read_rules
 from gpututor.classroom.variants import TABLE, write_student_courses
 from gpututor.cli.options import chosen_course
 from gpututor.course.model import PUBLIC_CHECKS, Course
@@ -33,13 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--notebooks", action="store_true", help=notebooks_help)
     roster_help = "the class's roster: make a zip for each student, with their variants of exercises"
     parser.add_argument("--roster", metavar="CSV", type=Path, help=roster_help)
+    rules_help = "the class's rules: students' copies do not name the checks that they hide"
+    parser.add_argument("--rules", metavar="FILE", type=Path, help=rules_help)
 
 
 def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
     if arguments.roster is not None:
         return _for_each_student(course, arguments)
-    files = write_student_course(course, arguments.out, notebooks=arguments.notebooks)
+    left = left_to_instructor(course, _rules(course, arguments))
+    files = write_student_course(course, arguments.out, notebooks=arguments.notebooks, left=left)
     lessons, exercises = count(len(course.lessons), "lesson"), count(len(course.exercises), "exercise")
     print(f"Made {escape_control_chars(str(arguments.out))}: {lessons}, {exercises}, {count(len(files), 'file')}.")
     print("Left out: checks, solutions, right variants, wrong solutions, baselines and generators of inputs.")
@@ -57,9 +61,16 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _rules(course: Course, arguments: argparse.Namespace) -> Rules | None:
+    if arguments.rules is None:
+        return None
+    return read_rules(arguments.rules, [exercise.key for exercise in course.exercises], course.keys_by_label)
+
+
 def _for_each_student(course: Course, arguments: argparse.Namespace) -> int:
     roster = read_roster(arguments.roster)
-    write_student_courses(course, roster, arguments.out, notebooks=arguments.notebooks)
+    rules = _rules(course, arguments)
+    write_student_courses(course, roster, arguments.out, notebooks=arguments.notebooks, rules=rules)
     out = escape_control_chars(str(arguments.out))
     print(f"Made {out}: {count(len(roster.students), 'zip')}, one for each student, with their variants.")
     print(f"{TABLE} in that folder lists all values, for you only. Grade with the same roster.")

@@ -383,6 +383,11 @@ def test_a_packed_course_grades_with_public_checks_alone(gpututor: Call, course:
     made = load_course(tmp_path / "out")
     assert [other.key for other in made.exercises if other.has_checks] == [exercise.key]
     assert made.exercises[0].left_to_instructor == ("value",)
+    rules = tmp_path / "classroom.toml"
+    rules.write_text('hidden = ["value"]\n')
+    said = gpututor("pack-course", "--for", "students", "--rules", str(rules), "--out", str(tmp_path / "less"))
+    assert said.code == 0, said.err
+    assert load_course(tmp_path / "less").exercises[0].left_to_instructor == ("more checks",)
     assert not (made.exercises[0].folder / "solution.py").exists()
     common = ["--course", str(tmp_path / "out"), "--workspace", str(tmp_path / "mine")]
     assert gpututor(*common, "init", str(tmp_path / "mine")).code == 0

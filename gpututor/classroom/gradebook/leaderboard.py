@@ -101,7 +101,7 @@ def _ratios_of(report: Report, exercise: str, rules: Rules) -> dict[TimeKind, fl
     slowest: dict[bool, float] = {}
     devices: dict[bool, dict[str, None]] = {}
     for timing in timings_of("", report):
-        if not rules.is_hidden(exercise, timing.check) and timing.check not in rules.hidden_until_due:
+        if not rules.is_hidden_before_due(exercise, timing.check):
             slowest[timing.is_measured] = max(timing.ratio, slowest.get(timing.is_measured, 0.0))
             devices.setdefault(timing.is_measured, {})[_INDEX.sub("", timing.device)] = None
     return {TimeKind(kind, "; ".join(filter(None, devices[kind]))): ratio for kind, ratio in slowest.items()}
