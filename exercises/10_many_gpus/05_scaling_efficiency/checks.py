@@ -22,6 +22,7 @@ FEW_BYTES = 64
 WARM_UP = 3
 """Steps before those that are timed: DDP makes its buckets in the first and rebuilds them in the second."""
 BY_EVENTS = called("elapsed_time")
+HOW_TO_TIME = "Warm up, synchronize, read the clock, do some steps, synchronize, read it again; divide by the steps."
 PARTS = {
     "the mean squared error": ("aten::mse_loss",),
     "an update of the parameters": ("aten::_foreach_add_", "aten::_fused_sgd_", "aten::add_", "aten::sub_"),
@@ -67,28 +68,28 @@ def steps_of(rank: Call, drawn: dict[str, Any]) -> list[Step]:
 
 def problem_of(
     rank: Call, drawn: dict[str, Any], reported: float, share: int, shared: bool, by_events: bool
-) -> tuple[str, str] | None:
-    """Expected and got, if a figure is not the time of a step on `1 / share` of the rows."""
+) -> tuple[str, str, str] | None:
+    """Expected, got and advice, if a figure is not the time of a step on `1 / share` of the rows."""
     steps = steps_of(rank, drawn)
     rows = drawn["inputs"].shape[1] // share
     chosen = [place for place, step in enumerate(steps) if step.rows == rows and step.shared == shared]
     how = "with an all-reduce of its gradients" if shared else "without an all-reduce"
     times = [steps[place + 1].start - steps[place].start for place in chosen if place + 1 in chosen]
     if not times:
-        return f"two or more steps on {rows} rows, {how}", f"{len(chosen)}"
+        return f"two or more steps on {rows} rows, {how}", f"{len(chosen)}", ""
     for part, names in PARTS.items():
         if not all(any(event.name in names for event in steps[place].work) for place in chosen[:-1]):
-            return f"{part} in each step on {rows} rows, {how}", "none in some"
+            return f"{part} in each step on {rows} rows, {how}", "none in some", ""
     usual = sorted(times[len(times) // 2 :])
     if not LOW * usual[0] <= reported * 1e9 <= HIGH * (usual[-1] + SLACK_NS):
         took = " to ".join(dict.fromkeys(duration(time) for time in (usual[0], usual[-1])))
         expected = f"{LOW:g} to {HIGH:g} times the {took} of a step on {rows} rows, {how}, modelled"
-        return expected, duration(reported * 1e9) if math.isfinite(reported) else "no number"
+        return expected, duration(reported * 1e9) if math.isfinite(reported) else "no number", ""
     return waits_missing(rank, steps, chosen, by_events)
 
 
-def waits_missing(rank: Call, steps: list[Step], chosen: list[int], by_events: bool) -> tuple[str, str] | None:
-    """Expected and got, if the host cannot know that the GPU was idle when it read the clock.
+def waits_missing(rank: Call, steps: list[Step], chosen: list[int], by_events: bool) -> tuple[str, str, str] | None:
+    """Expected, got and advice, if the host cannot know that the GPU was idle when it read the clock.
 
     On a fast GPU, steps take as long as their launches, and the figure is right by chance. Events need one wait only.
     """
@@ -98,17 +99,21 @@ def waits_missing(rank: Call, steps: list[Step], chosen: list[int], by_events: b
     following = steps[chosen[-1] + 1].work[0].launched if chosen[-1] + 1 < len(steps) else math.inf
     waits = [event.launched for event in rank.trace if event.kind is Kind.SYNCHRONISE]
     if not any(end <= wait < following for wait in waits):
-        return "a wait for the GPU right after the last step", "none"
+        return "a wait for the GPU right after the last step", "none", HOW_TO_TIME
     if not by_events and not any(first < wait < last for wait in waits):
-        return "a wait for the GPU between the warm-up and the steps that are timed", "none"
+        return "a wait for the GPU between the warm-up and the steps that are timed", "none", HOW_TO_TIME
     begins = [steps[place].work[0].launched for place in chosen]
     before = max((sum(begin < wait for begin in begins) for wait in waits if first < wait < last), default=len(begins))
     if before < WARM_UP:
-        return f"{WARM_UP} steps or more to warm up, before the wait at which the clock starts", f"{before}"
+        return (
+            f"{WARM_UP} steps or more to warm up, before the wait that starts the clock",
+            f"{before}",
+            HOW_TO_TIME,
+        )
     return None
 
 
-def time_is_true(name: str, share: int, shared: bool) -> Callable[[Run], Finding | None]:
+def time_is_true(name: str, share: int, shared: bool, advice: str) -> Callable[[Run], Finding | None]:
     """Compare the figure `name` of each rank with its trace."""
 
     def find(run: Run) -> Finding | None:
@@ -117,8 +122,8 @@ def time_is_true(name: str, share: int, shared: bool) -> Callable[[Run], Finding
             for number, (rank, figures) in enumerate(zip(call.ranks, call.output, strict=True)):
                 problem = problem_of(rank, call.drawn, figures[name], share, shared, by_events)
                 if problem is not None:
-                    expected, got = problem
-                    return run.finding(call, expected, f"{got} in rank {number}")
+                    expected, got, how = problem
+                    return run.finding(call, expected, f"{got} in rank {number}", advice=how or advice)
         return None
 
     return find
@@ -140,10 +145,9 @@ def timed(name: str, figure: str, share: int, shared: bool, sentence: str, advic
     return Check(
         name,
         lambda _: sentence,
-        time_is_true(figure, share, shared),
+        time_is_true(figure, share, shared, advice),
         needs=("structure",),
         why="A time is right only between two moments at which the GPU is idle, after the first steps.",
-        advice=advice,
         on="gpu",
         kind="values",
     )
@@ -158,7 +162,7 @@ checks = [
         1,
         False,
         "The time on one GPU is that of a step on all rows, alone",
-        "Warm up, synchronize, read the clock, do some steps, synchronize, read it again; divide by the steps.",
+        HOW_TO_TIME,
     ),
     timed(
         "strong",
