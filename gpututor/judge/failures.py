@@ -181,7 +181,7 @@ _ADVICE = (
     ("TabError", "", "The line mixes tabs and spaces: use four spaces for each level."),
     ("IndentationError", "", "Each level is four spaces; look at the line before it too."),
     ("RuntimeError", "torch.load with map_location", _MAP_LOCATION),
-    ("TritonMemoryError", " goes to ", "Give the load and the store the mask of the lanes that are inside the tensor."),
+    ("TritonMemoryError", " goes to ", "Give the load and the store a mask of the lanes that may be accessed."),
     ("TritonMemoryError", "nothing has written", "Write these elements first, or make the tensor with torch.zeros."),
     ("TritonMemoryError", "and so does", "Compute the offsets from tl.program_id, so that each program has its own."),
     ("KernelDoesNotEnd", "", "Look at the loop on that line: does its condition change?"),

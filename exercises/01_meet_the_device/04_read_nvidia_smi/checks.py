@@ -21,13 +21,12 @@ def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any]:
 
 
 ADVICE = {
-    "driver": "The word after Driver Version: in the third line. It is a string.",
-    "cuda": "The word after CUDA Version: in the third line. It is a string. PyTorch's own CUDA version has nothing to "
-    "do with it.",
+    "driver": "The word after `Driver Version:`. It is a string.",
+    "cuda": "The word after `CUDA Version:`. It is a string. PyTorch's own CUDA version has nothing to do with it.",
     "gpus": "Memory-Usage and GPU-Util are in the second and third column of a GPU's second line.",
     "processes": "Three numbers from each line below Processes: GPU, PID and GPU Memory. There may be no process.",
-    "here": "mem_get_info returns what the driver has free. PyTorch's cache is not free for the driver, although no "
-    "tensor uses it. Ask each GPU by its index, and round down to whole MiB.",
+    "here": "Ask each GPU by its index, and round down to whole MiB. mem_get_info returns what the driver has free: "
+    "PyTorch's cache is not free for the driver, although no tensor uses it.",
 }
 
 

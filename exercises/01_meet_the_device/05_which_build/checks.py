@@ -22,6 +22,6 @@ checks = [
         expected,
         why="Each cause has its own fix: a new driver does not help a build without CUDA.",
         advice="First ask if the GPU can be used, then look at torch.version.cuda, and finally call torch.cuda.init(): "
-        "its message says if a driver is missing or too old.",
+        "its message says what is missing.",
     ),
 ]

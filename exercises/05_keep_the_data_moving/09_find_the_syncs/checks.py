@@ -70,16 +70,16 @@ def restored_only_at_the_end(run: Run) -> Finding | None:
                 return None
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name == SETTER:
                 last = node.lineno if last is None else max(last, node.lineno)
-    expected = "a finally block that sets the debug mode of before"
-    return Finding(expected, "a mode that stays on if a stage raises an error", last)
+    got = "no call of it" if last is None else "a mode that stays on if a stage raises an error"
+    return Finding(f"a finally block that restores the old debug mode with {SETTER}", got, last)
 
 
 checks = [
     value(
         expected,
         why="A count that is too low hides waits; a count that is too high sends you after waits that do not exist.",
-        advice="Give each stage the result of the stage before it. Count the warnings that a stage called "
-        "a synchronizing operation, and no others. Turn off Python's filter that shows a warning once for each line.",
+        advice="Give each stage the result of the stage before it. Count only the warnings that contain "
+        "`called a synchronizing`. Turn off Python's filter that shows a warning once for each line.",
     ),
     syncs(
         at_most=all_waits,
@@ -102,6 +102,6 @@ checks = [
         restored_only_at_the_end,
         (),
         "A caller may catch the stage's error and go on. If the mode stays on, all later code warns.",
-        "Restore the mode where Python always passes, with or without an error.",
+        "Restore it in `finally`: that block runs with or without an error.",
     ),
 ]

@@ -102,7 +102,7 @@ checks = [
     source(
         require=(called("DataLoader", num_workers=...),),
         name="workers",
-        why="One process reads a batch in 1.5 times the GPU's time, so the GPU waits for a third of the time.",
+        why="One process reads a batch in 1.5 times the GPU's time, so the GPU often waits.",
         advice="Pass the number of processes that the function gets to the DataLoader, as num_workers.",
     ),
 ]

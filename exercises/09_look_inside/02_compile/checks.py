@@ -174,7 +174,7 @@ checks = [
         find_cold,
         needs=("structure",),
         why="The first call of a compiled model compiles: it takes seconds, and later calls take milliseconds or less.",
-        advice="Time the first call by itself, then `repeats` more. First call `model` once, and `traced` twice.",
+        advice="Time the first call by itself, then `repeats` more. Warm up: call `model` once, `traced` twice.",
         on=virtual,
     ),
     transfers(
