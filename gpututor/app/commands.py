@@ -378,7 +378,7 @@ _FOOTERS = {
     Pane.COURSE: "show_task show_code run_checks next_exercise",
     Pane.LESSON: "go_back show_task show_code show_contents show_course next_exercise search jump",
     Pane.TASK: "go_back show_code run_checks open_hint show_course show_lesson search",
-    Pane.CODE: "run_checks show_task show_results open_hint show_course",
+    Pane.CODE: "run_checks go_to_failure next_exercise show_task show_results open_hint show_course",
     Pane.RESULTS: "open_check go_to_failure show_code run_checks show_device open_hint next_exercise show_history"
     " show_solution",
     Pane.HINTS: "open_hint show_code show_task run_checks show_solution",

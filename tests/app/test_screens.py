@@ -113,6 +113,8 @@ async def test_the_footer_fits_80_columns_and_keeps_help_and_quit(pilot: Pilot[N
     await settle(pilot)
     footer = screen_lines(pilot.app)[-1]
     useless = {"open_check", "go_to_failure", "show_history", "go_back"}  # nothing has run, no link was followed
+    if pane is Pane.CODE:
+        useless.add("next_exercise")
     shown = [BY_ID[id].title for id in FOOTERS[pane] if id not in useless]
     assert all(title in footer for title in shown), footer
 
@@ -136,6 +138,22 @@ async def test_the_footer_names_only_what_the_learner_can_do_now(pilot: Pilot[No
     assert "Hint" not in (await footer(pilot)), "all hints are shown"
     await pilot.press("n", "n", "n")
     assert "Next" not in await footer(pilot), "this is the last exercise"
+
+
+async def test_the_footer_of_the_editor_follows_the_result(pilot: Pilot[None]) -> None:
+    await pilot.press("e")
+    before = await footer(pilot)
+    assert "Go to line" not in before
+    assert "Next" not in before
+    await run_checks(pilot)
+    await pilot.press("e")
+    assert "F12 Go to line" in await footer(pilot)
+    main_screen(pilot).panes.editor.load_text(RIGHT)
+    await run_checks(pilot)
+    await pilot.press("e")
+    after = await footer(pilot)
+    assert "^n Next" in after
+    assert "Go to line" not in after
 
 
 async def test_a_folded_failure_with_the_cursor_names_the_key_that_opens_it(env: AppEnv) -> None:

@@ -47,7 +47,6 @@ from gpututor.app.widgets.course_list import CoursePane
 from gpututor.app.widgets.results import CheckRow, Results
 from gpututor.course.model import Exercise
 from gpututor.errors import TutorError
-from gpututor.grading.outcome import Outcome
 from gpututor.grading.report_text import count
 
 if TYPE_CHECKING:
@@ -338,11 +337,12 @@ class MainScreen(BaseScreen[None]):
             case "show_history":
                 return self.panes.has_class("ran")
             case "next_exercise":
-                return self.learner.course.after(self.exercise) is not None
+                is_early = self.panes.current is Pane.CODE and not self.panes.results.has_passed
+                return not is_early and self.learner.course.after(self.exercise) is not None
             case "open_hint":
-                pane, report = self.panes.current, self.panes.results.report
-                if pane is Pane.RESULTS and report is not None and report.outcome is Outcome.PASSED:
-                    return False  # the solution needs the space
+                pane = self.panes.current
+                if self.panes.results.has_passed and pane in (Pane.CODE, Pane.RESULTS):
+                    return False  # the solution and the next exercise need the space
                 return pane is not Pane.HINTS or not self.learning.all_hints_used
             case _:
                 return True

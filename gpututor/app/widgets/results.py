@@ -24,6 +24,7 @@ from gpututor.app.widgets.output import (
     everything,
     output_blocks,
 )
+from gpututor.grading.outcome import Outcome
 from gpututor.grading.report_text import RunProgress, device_words, elapsed, mark, outcome_line
 from gpututor.text import lines_of
 
@@ -340,6 +341,10 @@ class Results(Vertical, can_focus=True):
     def rows(self) -> tuple[CheckRow, ...]:
         """Rows of the first `MOST_ROWS` verdicts, in the order in which they came, and of the first failure."""
         return tuple(self._rows.values())
+
+    @property
+    def has_passed(self) -> bool:
+        return self.report is not None and self.report.outcome is Outcome.PASSED
 
     @property
     def sections(self) -> list[OutputSection]:
