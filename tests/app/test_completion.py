@@ -338,6 +338,15 @@ def documented(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str],
     return look_up
 
 
+@pytest.mark.parametrize("words", ["def mine(a", "return a", "\nmine(a"])
+def test_a_parameter_is_documented_with_its_declaration_and_function(
+    documented: Callable[[str, str], list[str]], words: str
+) -> None:
+    text = "def mine(a: int = 2) -> int:\n    return a + 1\n\nmine(a=1)\n"
+    assert documented(text, words) == ["a", "a: int=2", "It is a parameter of mine()."]
+    assert documented("double = lambda b: 2 * b\n", "2 * b") == ["b", "b", "It is a parameter."]
+
+
 def test_documentation_is_shown_for_own_functions_and_the_surrounding_call(
     documented: Callable[[str, str], list[str]],
 ) -> None:

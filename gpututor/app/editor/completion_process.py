@@ -55,6 +55,9 @@ def documentation(text: str, line: int, column: int) -> list[str]:
         script = _script(text)
         words = re.finditer(r"(?<!\w)(?!\d)\w+", text.split("\n")[line - 1])
         is_name = any(word.start() <= column <= word.end() for word in words)
+        places = script.goto(line, column) if is_name else []
+        if places and places[0].type == "param":
+            return _parameter_documentation(places[0])
         names = [*script.infer(line, column), *script.help(line, column)] if is_name else []
         for name in (*names, *script.get_signatures(line, column)):
             doc = inspect.cleandoc(name.docstring(raw=True))[:MOST_LETTERS]
@@ -69,6 +72,13 @@ def documentation(text: str, line: int, column: int) -> list[str]:
     except Exception:  # as above
         pass
     return []
+
+
+def _parameter_documentation(parameter: Any) -> list[str]:
+    """Return name, declaration and function of a parameter: its type's docstring is on the name of the type."""
+    function = parameter.parent()
+    of = f" of {function.name}()" if function.type == "function" else ""
+    return [parameter.name, parameter.description.removeprefix("param "), f"It is a parameter{of}."]
 
 
 _ANSWERS: dict[str, Callable[[str, int, int], list[str]]] = {"names": complete, "documentation": documentation}
