@@ -31,6 +31,16 @@ async def test_the_settings_look_as_agreed(env: AppEnv, size: tuple[int, int], m
         await assert_golden(pilot, "settings")
 
 
+@pytest.mark.parametrize("size", [(100, 30), (140, 40)], ids=str)
+async def test_all_settings_are_seen_at_once_if_they_fit(env: AppEnv, size: tuple[int, int]) -> None:
+    async with env.start(size) as pilot:
+        await pilot.press("comma")
+        await until_shown(pilot, "Settings")
+        for setting in SETTINGS:
+            await until_shown(pilot, setting.help)
+        assert pilot.app.screen.query_one("#settings", OptionList).max_scroll_y == 0
+
+
 async def test_a_change_of_a_setting_applies_at_once_and_is_saved(env: AppEnv) -> None:
     async with env.start((80, 30)) as pilot:
         await pilot.press("comma")
