@@ -60,6 +60,17 @@ async def test_the_width_of_a_pane_does_not_depend_on_the_focus(pilot: Pilot[Non
     assert [len(each) for each in widths.values()] == [1, 1, 1], widths
 
 
+@pytest.mark.parametrize("size", [(168, 45), (220, 45)], ids=str)
+async def test_a_task_shows_code_whole_beside_the_editor(env: AppEnv, size: tuple[int, int]) -> None:
+    line = "def " + "x" * 70
+    (env.course.exercises[0].folder / "task.md").write_text(f"# Twice 1\n\nWrite:\n\n    {line}\n")
+    env.course = load_course(env.course.folder)
+    async with env.start(size) as pilot:
+        await until_shown(pilot, "Write:")
+        await until(pilot, lambda: line in screen_text(pilot.app), "for the line")
+        assert main_screen(pilot).panes.editor.region.width >= 84
+
+
 @pytest.mark.parametrize("size", [(100, 30)], ids=str)
 async def test_below_the_code_is_what_was_read_last(pilot: Pilot[None], screen: MainScreen) -> None:
     assert seen(screen) == {"editor", "reader"}
