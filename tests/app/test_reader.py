@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from gpututor.app.course_index import NAME, Destination, destination, glossary_words, is_web, line_of, slug, with_links
 from gpututor.app.main.screen import MainScreen
-from gpututor.app.screens.help import glossary_content
+from gpututor.app.screens.help import TextScreen, glossary_content
 from gpututor.app.widgets.markdown import CourseText, FoldedFence, folded
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course, Exercise, Lesson
@@ -424,6 +424,18 @@ async def test_pages_for_further_reading_and_names_of_pytorch_are_links(
         assert targets(pilot)[:3] == ["name:torch.zeros", "https://example.org/cuda", "name:torch.ones"]
         await pilot.press("right", "right", "enter")
         await until(pilot, lambda: opened == ["https://example.org/cuda"], "for the browser")
+
+
+async def test_a_key_explains_the_chosen_name_or_says_how_to_choose(env: AppEnv) -> None:
+    (env.course.exercises[0].folder / "task.md").write_text("# Twice 1\n\nCall `torch.zeros`.\n")
+    env.course = load_course(env.course.folder)
+    async with env.start() as pilot:
+        await until(pilot, lambda: "name:torch.zeros" in targets(pilot), "for the link")
+        await pilot.press("K")
+        await until_shown(pilot, "To explain a name: → chooses a linked one, 4 shows your code.")
+        await pilot.press("right", "K")
+        await until(pilot, lambda: isinstance(pilot.app.screen, TextScreen), "for the box")
+        await until_shown(pilot, "torch.zeros")
 
 
 async def test_a_course_without_a_glossary_says_so(pilot: Pilot[None]) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from gpututor.app.commands import Pane
+from gpututor.app.course_index import NAME
 from gpututor.app.main.host import Host
+from gpututor.app.main.panes import READING
 from gpututor.errors import TutorError
 
 if TYPE_CHECKING:
@@ -283,10 +285,20 @@ class EditorController:
     # Documentation
 
     def show_documentation(self) -> None:
-        """Show the documentation of the name at the cursor, or of the call around it, if the code is in sight."""
-        if self._host.panes.current is not Pane.CODE and not self._host.panes.are_side_by_side:
+        """Show the documentation of the name at the cursor, or of the call around it, if the code is in sight.
+
+        In a text, a name that is chosen as a link comes first.
+        """
+        panes = self._host.panes
+        if panes.current in READING and panes.reader.chosen_target.startswith(NAME):
+            self.show_documentation_of(panes.reader.chosen_target.removeprefix(NAME))
+            return
+        if panes.current is not Pane.CODE and not panes.are_side_by_side:
             key = self._host.letter_of("show_code")
-            self._host.status.show_reply(f"{key} shows your code: this explains the name at its cursor.")
+            if panes.current in READING:
+                self._host.status.show_reply(f"To explain a name: → chooses a linked one, {key} shows your code.")
+            else:
+                self._host.status.show_reply(f"{key} shows your code: this explains the name at its cursor.")
             return
         row, column = self._editor.cursor_location
         name = self._editor.name_at_cursor

@@ -116,6 +116,12 @@ class Reader(VerticalScroll, can_focus=True):
         """Links in sight, and the position of each on the screen."""
         return self._markdown.visible_links() if self._markdown is not None and self.is_on_screen else []
 
+    @property
+    def chosen_target(self) -> str:
+        """Target of the chosen link; empty without one."""
+        chosen = self._markdown.chosen if self._markdown is not None else None
+        return chosen.target if chosen is not None else ""
+
     def action_choose_link(self, by: int) -> None:
         """Choose the next or previous link; without a chosen link, choose a visible link."""
         if self._markdown is None or not (links := self._markdown.links):
