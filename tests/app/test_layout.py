@@ -72,6 +72,19 @@ async def test_a_task_shows_code_whole_beside_the_editor(env: AppEnv, size: tupl
 
 
 @pytest.mark.parametrize("size", [(100, 30)], ids=str)
+async def test_the_code_keeps_ten_rows_above_another_pane(pilot: Pilot[None], screen: MainScreen) -> None:
+    for pane in (Pane.TASK, Pane.HINTS, Pane.CODE):
+        screen.show_pane(pane)
+        await settle(pilot)
+        assert screen.panes.editor.size.height >= 10, pane
+    await run_checks(pilot)
+    screen.show_pane(Pane.RESULTS)
+    await settle(pilot)
+    assert screen.panes.editor.size.height >= 10
+    assert screen.panes.results.size.height > screen.panes.editor.size.height
+
+
+@pytest.mark.parametrize("size", [(100, 30)], ids=str)
 async def test_below_the_code_is_what_was_read_last(pilot: Pilot[None], screen: MainScreen) -> None:
     assert seen(screen) == {"editor", "reader"}
     await pilot.press("r")
