@@ -117,6 +117,7 @@ async def test_several_scenarios_are_told_apart(env: AppEnv) -> None:
     async with env.start(size=(140, 40)) as pilot:
         await run_checks(pilot)
         text = screen_text(pilot.app)
+        assert "On 2 kinds of machine, in " in text
         assert text.index("one GPU: cuda:0") < text.index("no GPU: cuda:0")
         rows = list(main_screen(pilot).panes.results.rows)
         assert [row.is_open for row in rows] == [False, True, False, False], "only the first failure is opened"

@@ -431,4 +431,4 @@ def _where(report: Report) -> str:
             instead = f" instead of {run.own_gpu}" if run.own_gpu else ""
             return f"On {device_words(run.device)}{instead}, in {elapsed(report)}"
         case runs:
-            return f"On {len(runs)} machines, in {elapsed(report)}"
+            return f"On {len(runs)} kinds of machine, in {elapsed(report)}"
