@@ -79,6 +79,19 @@ def all_gather(rank: int, device: str) -> Any:
 
 
 @program
+def all_gather_of_unequal_lengths(rank: int, device: str) -> Any:
+    outputs = [torch.zeros(peer + 1, device=device) for peer in range(RANKS)]
+    dist.all_gather(outputs, torch.full((rank + 1,), rank + 1.0, device=device))
+    return [output.tolist() for output in outputs]
+
+
+@program
+def all_gather_of_a_wrong_length(rank: int, device: str) -> Any:
+    outputs = [torch.zeros(peer + 1, device=device) for peer in range(RANKS)]
+    dist.all_gather(outputs, torch.ones(3, device=device))
+
+
+@program
 def all_gather_into_tensor(rank: int, device: str) -> Any:
     output = torch.zeros(1, RANKS, device=device)
     dist.all_gather_into_tensor(output, _own(rank, device))
@@ -159,6 +172,30 @@ def batch_isend_irecv(rank: int, device: str) -> Any:
     for work in dist.batch_isend_irecv(both):
         work.wait()
     return received
+
+
+@program
+def messages_to_itself(rank: int, device: str) -> Any:
+    received = torch.zeros(1, device=device)
+    both = [dist.P2POp(dist.irecv, received, rank), dist.P2POp(dist.isend, _own(rank, device), rank)]
+    for work in dist.batch_isend_irecv(both):
+        work.wait()
+    return received
+
+
+@program
+def a_lone_message_to_itself(rank: int, device: str) -> Any:
+    dist.irecv(torch.zeros(1, device=device), rank, tag=7).wait()
+
+
+@program
+def calls_of_a_backend(rank: int, device: str) -> Any:
+    group: Any = dist.group.WORLD
+    backend = group._get_backend(torch.device("cuda"))
+    tensor = _own(rank, device)
+    backend.allreduce([tensor]).wait()
+    backend.broadcast([tensor], dist.BroadcastOptions()).wait()
+    return tensor
 
 
 @program

@@ -173,6 +173,18 @@ def join(rank: int, device: str) -> Any:
 
 
 @program
+def join_that_divides_by_running_ranks(rank: int, device: str) -> Any:
+    model = DistributedDataParallel(nn.Linear(1, 1, bias=False).to(device), device_ids=[rank])
+    gradients = []
+    with model.join(divide_by_initial_world_size=False):
+        for step in range(1 + rank):
+            model.zero_grad()
+            model(torch.tensor([[step + 1.0 + rank]], device=device)).sum().backward()
+            gradients.append(model.module.weight.grad.item())
+    return gradients
+
+
+@program
 def host_module_with_device_ids(rank: int, device: str) -> Any:
     DistributedDataParallel(network(), device_ids=[rank])
 

@@ -463,14 +463,14 @@ GLOO_BACKENDS: tuple[Any, ...] = tuple(
 """Gloo, and its wrapper with `TORCH_DISTRIBUTED_DEBUG=DETAIL`."""
 
 
-def group_of_one_backend(backend: Any, rank: int, size: int, name: str) -> Any:
-    """Return a process group that gives `backend` CPU tensors; functional collectives find it by `name`.
+def group_of_one_backend(backend: Any, rank: int, size: int, name: str, device: str = "cpu") -> Any:
+    """Return a process group that gives `backend` tensors on `device`; functional collectives find it by `name`.
 
     The group is registered without setting its name, because it would rename the backend that it shares with others.
     """
     group = ProcessGroup(_c10d.HashStore(), rank, size)
     group._set_default_backend(ProcessGroup.BackendType.GLOO)
-    group._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, backend)
+    group._register_backend(torch.device(device), ProcessGroup.BackendType.GLOO, backend)
     _c10d._register_process_group(name, group)
     return group
 

@@ -213,6 +213,10 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     inputs = list(tensors_in(hosts[1] if name in _OUTPUTS_FIRST and name != "scatter_" else hosts[0]))
     if name == "alltoall_":
         hosts, call, finish = _as_single_tensors(hosts)
+    elif name == "allgather_" and is_nccl(group) and len({host.shape for host in hosts[0][0]}) > 1:
+        hosts, finish = _as_equal_tensors(hosts, group.rank())
+    elif name in ("send", "recv_") and is_nccl(group) and args[2] == group.rank():
+        call = partial(_to_self, communicator_of(group), name)
     shown = as_nccl(name, group, args, inputs) if is_nccl(group) else nullcontext()
     with shown, torch_private.without_function_modes():
         out = call(*hosts, **kwargs)
@@ -257,6 +261,32 @@ def _as_single_tensors(hosts: list[Any]) -> tuple[list[Any], Any, Callable[[], N
 
     group, *options = rest
     return [incoming, outgoing, group, *sizes, *options], torch.ops.c10d.alltoall_base_.default, copy_results
+
+
+def _as_equal_tensors(hosts: list[Any], rank: int) -> tuple[list[Any], Callable[[], None]]:
+    """Return the arguments of `allgather_` with tensors of one length, and what copies the results.
+
+    NCCL's process group sends tensors of unequal shapes in a broadcast for each rank.
+    """
+    (outputs,), (given,), *rest = hosts
+    if given.numel() != outputs[rank].numel():
+        raise ValueError("Tensor input and output of broadcast must have the same number of elements")
+    longest = max(output.numel() for output in outputs)
+    with torch_private.host_only(), torch_private.unprofiled():
+        outgoing = given.new_zeros(longest)
+        outgoing[: given.numel()].copy_(given.reshape(-1))
+        incoming = [given.new_zeros(longest) for _ in outputs]
+
+    def copy_results() -> None:
+        with torch_private.host_only(), torch_private.unprofiled():
+            for output, part in zip(outputs, incoming, strict=True):
+                output.copy_(part[: output.numel()].view_as(output))
+
+    return [[incoming], [outgoing], *rest], copy_results
+
+
+def _to_self(communicator: Any, name: str, tensors: list[torch.Tensor], group: Any, rank: int, tag: int) -> Any:
+    return communicator.to_self(name, tensors[0], tag)
 
 
 def _operation(func: Any, unwrapped: Unwrapped, size_bytes: int, stream: int) -> Operation:

@@ -16,6 +16,7 @@ import contextlib
 import os
 import time
 import weakref
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -135,6 +136,50 @@ class VirtualNccl(torch_private.ProcessGroupGloo):  # type: ignore[misc]
         super().__init__(store, rank, size, timeout=NCCL_TIMEOUT if options is None else options._timeout)
         # C++ does not keep the Python object alive. Without the object, the group would appear to be gloo's.
         _alive.append(self)
+        self._own_group: Any = None
+
+    def in_a_group(self) -> Any:
+        """Return a process group of this backend alone, for calls of the backend's own methods."""
+        if self._own_group is None:
+            name = f"gpututor:{len(_alive)}:{id(self)}"
+            self._own_group = torch_private.group_of_one_backend(self, self.rank(), self.size(), name, "cuda")
+            self._own_group._set_group_name(name)
+        return self._own_group
+
+
+def _through_a_group(name: str) -> Callable[..., Any]:
+    """Return a method that calls the operator of `c10d`, because gloo's own method takes no device tensors."""
+
+    def method(self: VirtualNccl, *args: Any, **options: Any) -> Any:
+        return getattr(self.in_a_group(), name)(*args, **options)
+
+    return method
+
+
+for _method in (
+    "_allgather_base",
+    "_reduce_scatter_base",
+    "allgather",
+    "allreduce",
+    "alltoall",
+    "alltoall_base",
+    "broadcast",
+    "gather",
+    "recv",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+    "send",
+):
+    setattr(VirtualNccl, _method, _through_a_group(_method))
+
+
+def hash_tensors(tensors: list[torch.Tensor]) -> int:
+    """Replace `torch._C._distributed_c10d._hash_tensors`, which a CPU build lacks, with another hash."""
+    checksum = 0
+    for tensor in tensors:
+        checksum = zlib.crc32(bytes(tensor.cpu().contiguous().view(torch.uint8).flatten().tolist()), checksum)
+    return checksum
 
 
 _alive: list[VirtualNccl] = []
@@ -168,7 +213,8 @@ def carrier_of(group: Any) -> tuple[Any, str]:
 
 def is_nccl(group: Any) -> bool:
     """Return True if NCCL's rules apply to the group's device tensors."""
-    return isinstance(group._get_backend(torch.device("cuda")), VirtualNccl)
+    backend = group._get_backend(torch.device("cuda"))
+    return isinstance(getattr(backend, "wrapped_pg", backend), VirtualNccl)
 
 
 FIRST_STREAM = 1_000_000
@@ -229,6 +275,31 @@ class Rendezvous:
         return self.machine.clock.is_reached(self.gpu.index, self.done)
 
 
+class OwnMessage:
+    """The work of a message from a rank to itself, which needs both calls."""
+
+    def __init__(self, host: torch.Tensor) -> None:
+        self.host = host
+        self.has_partner = False
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        if not self.has_partner:
+            advice = "pass the send and the receive to one batch_isend_irecv()"
+            raise RuntimeError(f"a rank's message to itself would wait forever: {advice}")
+        return True
+
+    def is_completed(self) -> bool:
+        return self.has_partner
+
+    is_success = is_completed
+
+    def exception(self) -> None:
+        return None
+
+    def _source_rank(self) -> int:
+        return torch.distributed.get_rank()
+
+
 class Communicator:
     """A process group on the modelled clock."""
 
@@ -243,6 +314,7 @@ class Communicator:
         self._collectives: deque[tuple[int, StreamTask]] = deque()
         self._last_end = 0
         self._waits: list[tuple[int, int]] = []
+        self._own_messages: dict[int, tuple[deque[OwnMessage], deque[OwnMessage]]] = {}
 
     def stream_of(self, name: str) -> int:
         """Return the stream of an operator of `c10d`."""
@@ -261,10 +333,23 @@ class Communicator:
             self._collectives.append((rendezvous.agreed.launched, rendezvous.task))
         return rendezvous
 
+    def to_self(self, name: str, host: torch.Tensor, tag: int) -> OwnMessage:
+        """Send or receive a message of this rank to itself: the second call of both copies the values."""
+        message = OwnMessage(host)
+        sent, received = self._own_messages.setdefault(tag, (deque(), deque()))
+        (sent if name == "send" else received).append(message)
+        if sent and received:
+            source, target = sent.popleft(), received.popleft()
+            _call_gloo(lambda: target.host.copy_(source.host))
+            source.has_partner = target.has_partner = True
+        return message
+
     def send(self, operation: Operation, to: int, tag: int) -> Rendezvous:
         """Put a message on the clock, and send its time to the receiver."""
 
         def start(ready: int, task: StreamTask) -> EventMarker:
+            if to == self.rank:
+                return EventMarker(ready, ready)
             figures = _figures([ready, task.duration])
             _sent.append(_call_gloo(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
             return EventMarker(ready, ready)
@@ -278,7 +363,7 @@ class Communicator:
         def begin(sender: int) -> Any:
             return _call_gloo(lambda: self._carrier.recv([figures], sender, tag | _STAMP_TAG))
 
-        early: Any = begin(source) if isinstance(source, int) else None
+        early: Any = begin(source) if isinstance(source, int) and source != self.rank else None
 
         def ask_sender(limit: timedelta | None) -> list[tuple[int, int]]:
             gloo_work = begin(source()) if callable(source) else early
@@ -286,6 +371,8 @@ class Communicator:
             return [_pair(figures)]
 
         def start(ready: int, task: StreamTask) -> EventMarker:
+            if source == self.rank:
+                return EventMarker(ready, ready)
             return self._expected(operation.machine, ready, task, ask_sender)
 
         return self._put(operation, self.stream + 2, start)

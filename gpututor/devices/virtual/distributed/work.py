@@ -146,7 +146,8 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
     ) -> None:
         """`in_a_thread` is True if a gloo thread runs it and holds its CPU tensors. `used` are its device tensors."""
         super().__init__()
-        self._gloo_work: Any = torch_private.CollectiveWork.unbox(gloo_work)
+        is_own = isinstance(gloo_work, communicator.OwnMessage)
+        self._gloo_work: Any = gloo_work if is_own else torch_private.CollectiveWork.unbox(gloo_work)
         self._results = results
         self._finish = finish
         self._in_a_thread = in_a_thread
@@ -180,6 +181,10 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Make the current stream wait, but not the host's clock, as with NCCL. Blocks until the values arrive."""
         done = self.arrive(timeout)
+        if torch_private.in_backward() and sum(tensor.numel() for tensor in self._results) == 1:
+            # After the wait, DDP's reducer asks for the future, which holds the number of running ranks. C++ does not
+            # keep the Python object alive.
+            torch_private.at_the_end_of_backward(self.is_completed)
         if self.rendezvous is not None:
             self.rendezvous.join()
         self._used = []

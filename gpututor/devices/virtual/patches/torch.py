@@ -125,6 +125,11 @@ MODULES: tuple[Patch, ...] = (
 
 _DISTRIBUTED: tuple[Patch, ...] = (
     *patch_all(
+        "torch._C._distributed_c10d",
+        "a CPU build has no hash of nccl's tensors, which TORCH_DISTRIBUTED_DEBUG=DETAIL logs",
+        _hash_tensors=communicator.hash_tensors,
+    ),
+    *patch_all(
         "torch.distributed.Logger",
         "DDP calls it before each forward pass; it would warn that this device's times are not collected",
         set_runtime_stats_and_log=lambda logger: None,

@@ -42,6 +42,7 @@ def test_a_work_returns_its_tensor(results: Results) -> None:
         ("broadcast", _both([2.0])),
         ("reduce", [("cuda:0", [3.0]), None]),
         ("all_gather", [[("cuda:0", [1.0]), ("cuda:0", [2.0])], [("cuda:1", [1.0]), ("cuda:1", [2.0])]]),
+        ("all_gather_of_unequal_lengths", [[[1.0], [2.0, 2.0]]] * 2),
         ("all_gather_into_tensor", _both([[1.0, 2.0]])),
         ("gather", [[("cuda:0", [1.0]), ("cuda:0", [2.0])], None]),
         ("scatter", _both([10.0], [11.0])),
@@ -52,6 +53,8 @@ def test_a_work_returns_its_tensor(results: Results) -> None:
         ("send_and_recv", [[1, ("cuda:0", [10.0])], [0, ("cuda:1", [1.0])]]),
         ("isend_and_irecv", _both([2.0], [1.0])),
         ("batch_isend_irecv", _both([2.0], [1.0])),
+        ("messages_to_itself", _both([1.0], [2.0])),
+        ("calls_of_a_backend", _both([3.0])),
         ("barrier", [None, None]),
         ("objects", [[[{"rank": 0}, {"rank": 1}], [1], ["a"]], [[{"rank": 0}, {"rank": 1}], [1], ["b"]]]),
         ("new_group", [[("cuda:0", [3.0]), "nccl"], [("cuda:1", [3.0]), "nccl"]]),
@@ -81,6 +84,8 @@ def test_functional_collectives_give_device_tensors(results: Results) -> None:
         ("host_tensor", "RuntimeError: No backend type associated with device type cpu"),
         ("host_tensor_among_device_tensors", "ValueError: Tensors must be CUDA and dense"),
         ("not_contiguous", "ValueError: Tensors must be contiguous"),
+        ("all_gather_of_a_wrong_length", "ValueError: Tensor input and output of broadcast must have the same number"),
+        ("a_lone_message_to_itself", "RuntimeError: a rank's message to itself would wait forever"),
         ("monitored_barrier", "ValueError: monitored_barrier "),  # "is only …"; "requires …" since PyTorch 2.14
     ],
 )

@@ -43,6 +43,7 @@ def test_training_equals_one_process_with_the_whole_batch(results: Results, name
         ("distributed_sampler", [[("cuda:0", [0, 2, 4, 6, 8])], [("cuda:1", [1, 3, 5, 7, 9])]]),
         # Two and three batches.
         ("join", ["cuda:0", "cuda:1"]),
+        ("join_that_divides_by_running_ranks", [[1.5], [1.5, 3.0]]),
         ("saved_and_loaded", [[["module.bias", gpu], ["module.weight", gpu]] for gpu in ("cuda:0", "cuda:1")]),
         # The values of the whole layers.
         ("tensor_parallel", [["cuda:0", True], ["cuda:1", True]]),
