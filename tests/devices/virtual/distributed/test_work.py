@@ -128,3 +128,9 @@ for _ in range(8):
 def test_python_exits_after_gloo_released_its_tensors() -> None:
     with virtual_gpu():
         assert printed("-c", LAST_WORKS) == "out at the end: 0\n"
+
+
+def test_the_hash_that_debug_logs_depends_on_values() -> None:
+    with virtual_gpu():
+        hashes = [communicator.hash_tensors([torch.full((2,), value, device="cuda")]) for value in (1.0, 1.0, 2.0)]
+    assert hashes[0] == hashes[1] != hashes[2]
