@@ -204,7 +204,8 @@ def from_error(error: Exception, stage: str, exercise: Exercise, worker: Worker,
                 f"still running after {limit_s:g} s{f', at line {line}' if line else ''}; it was stopped",
                 line,
                 "A run that does not end cannot be judged.",
-                "Look for a loop whose condition never becomes false, or for far too much work.",
+                "Look for a loop whose condition never becomes false, or for far too much work. "
+                "If the computer is busy, run again.",
             )
             return RunFailure(stage, Outcome.TIMEOUT, finding)
         case LimitExceeded():

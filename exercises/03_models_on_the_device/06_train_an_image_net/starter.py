@@ -27,11 +27,11 @@ def train_an_image_net(
 
     Data sets: uint8 picture (3, h, w) and label (), on the CPU.
     """
+    # TODO: This trains on one picture at a time, reports the training
+    # loss, and saves the last epoch. Repair all three.
     model.to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=rates[0])
     scaler = torch.amp.GradScaler(device.type)
-    # TODO: This trains on one picture at a time, reports the training
-    # loss, and saves the last epoch. Repair all three.
     losses: list[float] = []
     for epoch, rate in enumerate(rates):
         optimizer.param_groups[0]["lr"] = rate

@@ -36,9 +36,11 @@ if __name__ == "__main__":
         )
         for _ in range(6)
     ]
-    step = training_step(rows, rows.mean(0), layers)
+    mean, before = rows.mean(0), torch.cuda.memory_allocated()
+    step = training_step(rows, mean, layers)
     loss, count = step["loss"].item(), len(step["gradients"])
     print(f"loss {loss:.3f}, {count} gradients")
     if device.type == "cuda":
-        peak = torch.cuda.max_memory_allocated() / rows.nbytes
-        print(f"{peak:.1f} times the rows at the peak")
+        added = torch.cuda.max_memory_allocated() - before
+        added -= sum(part.nbytes for part in step["gradients"])
+        print(f"{added / rows.nbytes:.1f} times the rows at the peak")
