@@ -185,7 +185,9 @@ def messages_to_itself(rank: int, device: str) -> Any:
 
 @program
 def a_lone_message_to_itself(rank: int, device: str) -> Any:
-    dist.irecv(torch.zeros(1, device=device), rank, tag=7).wait()
+    work = dist.irecv(torch.zeros(1, device=device), rank, tag=7)
+    assert work is not None
+    work.wait()
 
 
 @program
