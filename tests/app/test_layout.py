@@ -71,6 +71,21 @@ async def test_a_task_shows_code_whole_beside_the_editor(env: AppEnv, size: tupl
         assert main_screen(pilot).panes.editor.region.width >= 84
 
 
+@pytest.mark.parametrize(
+    "size", [(columns, 40) for columns in (128, 140, 141, 150, 168, 169, 170, 184, 220, 300)], ids=str
+)
+async def test_no_pane_is_wider_than_the_terminal(
+    pilot: Pilot[None], screen: MainScreen, size: tuple[int, int]
+) -> None:
+    await run_checks(pilot)
+    for pane in (Pane.TASK, Pane.CODE, Pane.RESULTS, Pane.LESSON, Pane.COURSE):
+        screen.show_pane(pane)
+        await settle(pilot)
+        for widget in (screen.panes.reader, screen.panes.editor, screen.panes.results, screen.panes.course):
+            if widget.id in seen(screen):
+                assert widget.region.right <= size[0], (pane, widget)
+
+
 @pytest.mark.parametrize("size", [(100, 30)], ids=str)
 async def test_the_code_keeps_ten_rows_above_another_pane(pilot: Pilot[None], screen: MainScreen) -> None:
     for pane in (Pane.TASK, Pane.HINTS, Pane.CODE):
