@@ -222,9 +222,6 @@ def student_course(course: Course, *, notebooks: bool = False, left: Left | None
 
     `notebooks`: True for a notebook of each exercise, too. `left`: the result of `left_to_instructor`, if it is known.
     """
-    if course.problems:
-        titles = "\n".join(problem.title for problem in course.problems)
-        raise CourseError(f"{course.folder}: the course has mistakes.\n{titles}", "Fix them first: `gpututor verify`.")
     left = left_to_instructor(course) if left is None else left
     files = {path: text.encode() for path, text in _files(course, left)}
     for exercise in course.exercises if notebooks else ():
@@ -237,8 +234,12 @@ def student_course(course: Course, *, notebooks: bool = False, left: Left | None
 def left_to_instructor(course: Course, rules: Rules | None = None) -> Left:
     """Grade the solutions with the public checks, in a copy for students; return the names of the other checks.
 
-    Checks that `rules` hide are only "more checks". Raises `CourseError` if a solution does not pass there.
+    Checks that `rules` hide are only "more checks". Raises `CourseError` if the course has mistakes, or a solution does
+    not pass there.
     """
+    if course.problems:
+        titles = "\n".join(problem.title for problem in course.problems)
+        raise CourseError(f"{course.folder}: the course has mistakes.\n{titles}", "Fix them first: `gpututor verify`.")
     public = [exercise for exercise in course.exercises if exercise.has_public_checks]
     if not public:
         return {}

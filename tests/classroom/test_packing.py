@@ -388,6 +388,10 @@ def test_a_packed_course_grades_with_public_checks_alone(gpututor: Call, course:
     said = gpututor("pack-course", "--for", "students", "--rules", str(rules), "--out", str(tmp_path / "less"))
     assert said.code == 0, said.err
     assert load_course(tmp_path / "less").exercises[0].left_to_instructor == ("more checks",)
+    rules.write_text('hidden = ["valeu"]\n')
+    said = gpututor("pack-course", "--for", "students", "--rules", str(rules), "--out", str(tmp_path / "misspelled"))
+    assert (said.code, "valeu" in said.err, "value" in said.err) == (2, True, True)
+    assert not (tmp_path / "misspelled").exists()
     assert not (made.exercises[0].folder / "solution.py").exists()
     common = ["--course", str(tmp_path / "out"), "--workspace", str(tmp_path / "mine")]
     assert gpututor(*common, "init", str(tmp_path / "mine")).code == 0
