@@ -139,7 +139,7 @@ def _isolation() -> Diagnosis:
         works, title, advice, devices = (answer[key] for key in ("works", "title", "advice", "devices"))
     except subprocess.TimeoutExpired:
         words = f"bubblewrap was not checked: a trial took over {PROBE_TIMEOUT_S:g} s"
-        return Diagnosis(NOTE, "isolation", words, "Run `gpututor doctor` again when the computer is idle.")
+        return Diagnosis(NOTE, "isolation", words, f"Run `gpututor doctor` again on an idle computer. {OWN_FILES}")
     except (OSError, ValueError, KeyError, TypeError) as error:
         return Diagnosis(NOTE, "isolation", f"cannot check bubblewrap: {error}", OWN_FILES)
     lacking = [device.name for device in load_inventory().accelerators if device.name not in devices]

@@ -115,7 +115,7 @@ def with_held_back(judged: Sequence[tuple[Check, Verdict]]) -> Iterator[Verdict]
 
 
 def _held_back_until(guarding: Iterable[Verdict]) -> str:
-    """Return which of the verdicts must change to passed, those that failed first."""
+    """Name the checks that must pass first: those that failed, else those that did not run."""
     waited_for = [verdict.sentence for verdict in guarding if verdict.status.is_failure]
     waited_for = waited_for or [verdict.sentence for verdict in guarding if verdict.status is Status.NOT_RUN]
     sentences = [*dict.fromkeys(waited_for)]
