@@ -52,8 +52,8 @@ class Maker:
                 continue
             event = self._made[node] = self._of_host(node)
             events.append(event)
-            parent = self._made.get(node.parent) if node.parent is not None else None
-            if parent is not None:
+            parent = self._parent_of(node)
+            if parent is not None and not event.is_async:
                 parent.append_cpu_child(event)
                 event.set_cpu_parent(parent)
             if node.what == "call":
@@ -68,6 +68,16 @@ class Maker:
                 for row in self._tree.frees
             ]
         return sorted(events, key=lambda event: (event.time_range.start, -event.time_range.end))
+
+    def _parent_of(self, node: ProfileNode) -> Any:
+        """Return the event around a node; None without one.
+
+        As in torch, an asynchronous event (`nccl:all_reduce`) has no children and no kernels: its operator has them.
+        """
+        above = node.parent
+        while above is not None and above in self._made and self._made[above].is_async:
+            above = above.parent
+        return None if above is None else self._made.get(above)
 
     def _started(self, node: ProfileNode, parent: Any) -> Iterator[Any]:
         for call in node.calls:

@@ -127,7 +127,6 @@ class Session:
         self.frees: list[ProfileRow] = []
         self.loose: list[ProfileRow] = []
         """Launches in threads that torch's profiler does not record."""
-        self.has_collectives = False
         self.begin = self.end = machine.clock.host.now
         self._thread = threading.get_ident()
         self._here = _OfThread()
@@ -212,8 +211,6 @@ class Session:
             self._rows[index] = row
         if row.launched < 0:
             row.launched = row.recorded
-        if kind is Kind.COLLECTIVE:
-            self.has_collectives = True
         if kind is Kind.FREE:
             # Recorded late, possibly during another operator.
             self.frees.append(row)

@@ -124,7 +124,7 @@ class ProfileTree:
         self._session = session
         self.roots: list[ProfileNode] = []
         self.begin, self.end = session.begin, session.end
-        for thread, seen in _nested(_counted(events, session), session.spans).items():
+        for thread, seen in _nested(_counted(events), session.spans).items():
             children = self._visible(seen, thread, within=False)
             _fill_missing_times(children, session.begin)
             for child in children:
@@ -230,18 +230,9 @@ def _is_python(event: Any, name: str) -> bool:
     return looks_like_python(name) if known is None else bool(known())
 
 
-def _counted(events: list[Any], session: Session) -> list[Any]:
-    """Return torch's events without Python's, and without gloo's if gloo only transfers values between GPUs."""
-
-    def is_hidden(event: Any) -> bool:
-        name = event.name()
-        return (
-            name in _HIDDEN
-            or _is_python(event, name)
-            or (session.has_collectives and event.is_async() and name.startswith("gloo:"))
-        )
-
-    return [event for event in events if not is_hidden(event)]
+def _counted(events: list[Any]) -> list[Any]:
+    """Return torch's events without Python's."""
+    return [event for event in events if (name := event.name()) not in _HIDDEN and not _is_python(event, name)]
 
 
 def _nested(events: list[Any], spans: list[ProfileSpan]) -> dict[int, list[Seen]]:
