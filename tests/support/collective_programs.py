@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
+from torch.profiler import profile
 
+from tests.support.profiles import BOTH, rows
 from tests.support.ranks import RANKS, program_table, recorded
 
 PROGRAMS, program = program_table()
+THREE_RANKS, program_of_three = program_table()
 
 
 def _own(rank: int, device: str) -> torch.Tensor:
@@ -89,6 +93,11 @@ def all_gather_of_unequal_lengths(rank: int, device: str) -> Any:
 def all_gather_of_a_wrong_length(rank: int, device: str) -> Any:
     outputs = [torch.zeros(peer + 1, device=device) for peer in range(RANKS)]
     dist.all_gather(outputs, torch.ones(3, device=device))
+
+
+@program_of_three
+def all_gather_into_too_few_tensors(rank: int, device: str) -> Any:
+    dist.all_gather([torch.zeros(1, device=device), torch.zeros(2, device=device)], torch.ones(rank + 1, device=device))
 
 
 @program
@@ -191,6 +200,42 @@ def a_lone_message_to_itself(rank: int, device: str) -> Any:
 
 
 @program
+def messages_to_itself_after_a_lone_one(rank: int, device: str) -> Any:
+    lone = dist.isend(torch.zeros(1, device=device), rank, tag=8)
+    assert lone is not None
+    with contextlib.suppress(RuntimeError):
+        lone.wait()
+    received = torch.zeros(1, device=device)
+    works = [dist.isend(_own(rank, device), rank, tag=8), dist.irecv(received, rank, tag=8)]
+    for work in works:
+        assert work is not None
+        work.wait()
+    return received
+
+
+@program
+def sender_of_a_message_to_itself(rank: int, device: str) -> Any:
+    """Return the rank in a group whose ranks are not the global ones."""
+    groups = [dist.new_group([peer]) for peer in range(RANKS)]
+    tensor = _own(rank, device)
+    group: Any = groups[rank]
+    works = [group.send([tensor], 0, 0), group.recv([tensor], 0, 0)]
+    for work in works:
+        work.wait()
+    return works[1]._source_rank()
+
+
+@program
+def group_after_calls_of_its_backend(rank: int, device: str) -> Any:
+    group: Any = dist.new_group(backend="cpu:gloo,cuda:nccl")
+    name = group.group_name
+    tensor = _own(rank, device)
+    group._get_backend(torch.device("cuda")).allreduce([tensor]).wait()
+    both = [functional.all_reduce(values, "sum", group) + 0 for values in (tensor, torch.ones(1))]
+    return group.group_name == name, *both
+
+
+@program
 def calls_of_a_backend(rank: int, device: str) -> Any:
     group: Any = dist.group.WORLD
     backend = group._get_backend(torch.device("cuda"))
@@ -260,6 +305,25 @@ def functional_collectives(rank: int, device: str) -> Any:
         "avg": functional.all_reduce(_own(rank, device), "avg", world) + 0,
         "gathered": functional.all_gather_tensor(_own(rank, device), 0, world) + 0,
         "scattered": functional.reduce_scatter_tensor(torch.ones(RANKS, device=device), "sum", 0, world) + 0,
+    }
+
+
+@program
+def profile_of_collectives(rank: int, device: str) -> Any:
+    group: Any = dist.new_group(backend="cpu:gloo,cuda:nccl")
+    tensor = torch.ones(1 << 16, device=device)
+    with profile(activities=BOTH) as seen:
+        dist.all_reduce(tensor, group=group)
+        dist.all_reduce(torch.ones(1), group=group)
+        functional.all_reduce(tensor, "avg", group) + 0
+        torch.cuda.synchronize()
+    averages = rows(seen)
+    return {
+        "names": list(averages),
+        "kernel": max(row.device_time_total for name, row in averages.items() if name.startswith("ncclDevKernel")),
+        "operator": averages["c10d::allreduce_"].device_time_total,
+        "negative": [event.name for event in seen.events() if event.self_cpu_time_total < -1e-6],
+        "table": seen.key_averages().table(sort_by="cuda_time_total", row_limit=4, max_name_column_width=80),
     }
 
 

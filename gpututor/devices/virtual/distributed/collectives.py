@@ -166,6 +166,7 @@ _TITLES = {
     "all_gather_into_tensor_out": "_all_gather_base",
     "all_gather_into_tensor_coalesced": "all_gather_into_tensor_coalesced",
     "reduce_scatter_tensor": "_reduce_scatter_base",
+    "reduce_scatter_tensor_out": "_reduce_scatter_base",
     "reduce_scatter_tensor_coalesced": "reduce_scatter_tensor_coalesced",
     "all_to_all_single": "all_to_all",
     "broadcast": "broadcast",
@@ -213,7 +214,7 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     inputs = list(tensors_in(hosts[1] if name in _OUTPUTS_FIRST and name != "scatter_" else hosts[0]))
     if name == "alltoall_":
         hosts, call, finish = _as_single_tensors(hosts)
-    elif name == "allgather_" and is_nccl(group) and len({host.shape for host in hosts[0][0]}) > 1:
+    elif name == "allgather_" and is_nccl(group) and _are_unequal(hosts[0][0], group.size()):
         hosts, finish = _as_equal_tensors(hosts, group.rank())
     elif name in ("send", "recv_") and is_nccl(group) and args[2] == group.rank():
         call = partial(_to_self, communicator_of(group), name)
@@ -261,6 +262,11 @@ def _as_single_tensors(hosts: list[Any]) -> tuple[list[Any], Any, Callable[[], N
 
     group, *options = rest
     return [incoming, outgoing, group, *sizes, *options], torch.ops.c10d.alltoall_base_.default, copy_results
+
+
+def _are_unequal(outputs: list[torch.Tensor], count: int) -> bool:
+    """Return True for `count` tensors of different shapes; gloo raises torch's error for another number of tensors."""
+    return len(outputs) == count and len({output.shape for output in outputs}) > 1
 
 
 def _as_equal_tensors(hosts: list[Any], rank: int) -> tuple[list[Any], Callable[[], None]]:
@@ -338,13 +344,12 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if averages:
         given["reduce_op"] = "sum"
     name = func.overloadpacket.__name__
-    inputs = list(unwrapped.by_host.values())
-    shown = as_nccl(name, group, args, [tensor._host for tensor in inputs]) if is_nccl(group) else nullcontext()
+    shown = as_nccl(name, group, args, [tensor._host for tensor in given_tensors]) if is_nccl(group) else nullcontext()
     with shown, torch_private.without_function_modes():
         out = func(**given)
     track_gloo_tensors(tensors_in([*unwrapped.values, out]))
-    for result in tensors_in(out) if averages else ():
-        torch.ops._c10d_functional.wait_tensor(result).div_(group.size())
+    if averages:
+        _divide(map(torch.ops._c10d_functional.wait_tensor, tensors_in(out)), group.size())
     communicator = communicator_of(group)
     operation = _operation(func, unwrapped, sum(map(bytes_of, tensors_in(args))), communicator.stream)
     rendezvous = communicator.collective(operation)

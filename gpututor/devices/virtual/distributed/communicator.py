@@ -76,8 +76,7 @@ def _figures(values: list[int]) -> torch.Tensor:
 
 
 def _pair(figures: torch.Tensor) -> tuple[int, int]:
-    with torch_private.host_only():
-        ready, duration = figures.tolist()
+    ready, duration = _call_gloo(figures.tolist)
     return ready, duration
 
 
@@ -143,7 +142,6 @@ class VirtualNccl(torch_private.ProcessGroupGloo):  # type: ignore[misc]
         if self._own_group is None:
             name = f"gpututor:{len(_alive)}:{id(self)}"
             self._own_group = torch_private.group_of_one_backend(self, self.rank(), self.size(), name, "cuda")
-            self._own_group._set_group_name(name)
         return self._own_group
 
 
@@ -178,7 +176,7 @@ def hash_tensors(tensors: list[torch.Tensor]) -> int:
     """Replace `torch._C._distributed_c10d._hash_tensors`, which a CPU build lacks, with another hash."""
     checksum = 0
     for tensor in tensors:
-        checksum = zlib.crc32(bytes(tensor.cpu().contiguous().view(torch.uint8).flatten().tolist()), checksum)
+        checksum = zlib.crc32(bytes(tensor.cpu().flatten().view(torch.uint8).tolist()), checksum)
     return checksum
 
 
@@ -211,10 +209,23 @@ def carrier_of(group: Any) -> tuple[Any, str]:
     return carrier, name
 
 
+def _device_backend(group: Any) -> Any:
+    """Return the group's backend for device tensors, without the wrapper of `TORCH_DISTRIBUTED_DEBUG=DETAIL`."""
+    backend = group._get_backend(torch.device("cuda"))
+    return getattr(backend, "wrapped_pg", backend)
+
+
 def is_nccl(group: Any) -> bool:
     """Return True if NCCL's rules apply to the group's device tensors."""
-    backend = group._get_backend(torch.device("cuda"))
-    return isinstance(getattr(backend, "wrapped_pg", backend), VirtualNccl)
+    return isinstance(_device_backend(group), VirtualNccl)
+
+
+def _is_world(group: Any) -> bool:
+    """Return True for the group of all ranks, and for the group in which its backend's own methods are called."""
+    world = torch.distributed.group.WORLD
+    with contextlib.suppress(RuntimeError):  # the world may have no backend for device tensors
+        return world is not None and _device_backend(group) is _device_backend(world)
+    return False
 
 
 FIRST_STREAM = 1_000_000
@@ -278,12 +289,19 @@ class Rendezvous:
 class OwnMessage:
     """The work of a message from a rank to itself, which needs both calls."""
 
-    def __init__(self, host: torch.Tensor) -> None:
+    def __init__(self, host: torch.Tensor, rank: int, queue: deque[OwnMessage]) -> None:
+        """`queue` has the messages that wait for their partners."""
         self.host = host
+        self.rank = rank
         self.has_partner = False
+        self._queue = queue
+        queue.append(self)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         if not self.has_partner:
+            if self in self._queue:
+                # The program can catch the error and go on; a later message must not become the partner.
+                self._queue.remove(self)
             advice = "pass the send and the receive to one batch_isend_irecv()"
             raise RuntimeError(f"a rank's message to itself would wait forever: {advice}")
         return True
@@ -297,7 +315,7 @@ class OwnMessage:
         return None
 
     def _source_rank(self) -> int:
-        return torch.distributed.get_rank()
+        return self.rank
 
 
 class Communicator:
@@ -307,7 +325,7 @@ class Communicator:
         self._carrier, _ = carrier_of(group)
         self.rank, self.size = int(group.rank()), int(group.size())
         self.is_nccl = is_nccl(group)
-        self.is_world = group is torch.distributed.group.WORLD
+        self.is_world = _is_world(group)
         self.stream = FIRST_STREAM + 3 * next(_numbers)
         self._unanswered: deque[EventMarker] = deque()
         self._replies: deque[PeerReplies] = deque(maxlen=4096)
@@ -335,9 +353,8 @@ class Communicator:
 
     def to_self(self, name: str, host: torch.Tensor, tag: int) -> OwnMessage:
         """Send or receive a message of this rank to itself: the second call of both copies the values."""
-        message = OwnMessage(host)
         sent, received = self._own_messages.setdefault(tag, (deque(), deque()))
-        (sent if name == "send" else received).append(message)
+        message = OwnMessage(host, self.rank, sent if name == "send" else received)
         if sent and received:
             source, target = sent.popleft(), received.popleft()
             _call_gloo(lambda: target.host.copy_(source.host))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -183,8 +184,8 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         done = self.arrive(timeout)
         if torch_private.in_backward() and sum(tensor.numel() for tensor in self._results) == 1:
             # After the wait, DDP's reducer asks for the future, which holds the number of running ranks. C++ does not
-            # keep the Python object alive.
-            torch_private.at_the_end_of_backward(self.is_completed)
+            # keep the Python object alive; the function does nothing else.
+            torch_private.at_the_end_of_backward(partial(id, self))
         if self.rendezvous is not None:
             self.rendezvous.join()
         self._used = []

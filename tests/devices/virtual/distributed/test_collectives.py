@@ -1,13 +1,14 @@
-"""Collectives on device tensors between two processes: values, devices, NCCL's rules."""
+"""Collectives on device tensors between two processes: values, devices, NCCL's rules, profiles."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support import collective_programs
-from tests.support.ranks import results_of
+from tests.support.ranks import results_of, run_ranks
 
 Results = list[dict[str, Any]]
 results = results_of(collective_programs.__name__)
@@ -54,7 +55,10 @@ def test_a_work_returns_its_tensor(results: Results) -> None:
         ("isend_and_irecv", _both([2.0], [1.0])),
         ("batch_isend_irecv", _both([2.0], [1.0])),
         ("messages_to_itself", _both([1.0], [2.0])),
+        ("messages_to_itself_after_a_lone_one", _both([1.0], [2.0])),
+        ("sender_of_a_message_to_itself", [0, 0]),
         ("calls_of_a_backend", _both([3.0])),
+        ("group_after_calls_of_its_backend", [[True, (f"cuda:{rank}", [6.0]), ("cpu", [2.0])] for rank in (0, 1)]),
         ("barrier", [None, None]),
         ("objects", [[[{"rank": 0}, {"rank": 1}], [1], ["a"]], [[{"rank": 0}, {"rank": 1}], [1], ["b"]]]),
         ("new_group", [[("cuda:0", [3.0]), "nccl"], [("cuda:1", [3.0]), "nccl"]]),
@@ -93,11 +97,33 @@ def test_nccls_errors_are_raised(results: Results, name: str, message: str) -> N
     assert [rank[name][: len(message)] for rank in results] == [message] * 2
 
 
+@pytest.mark.long
+def test_a_gather_into_too_few_tensors_is_torchs_error(tmp_path: Path) -> None:
+    for rank in run_ranks(tmp_path, collective_programs.__name__, "THREE_RANKS", ranks=3):
+        assert "invalid output tensor list at index 0 (expected length 3" in rank["all_gather_into_too_few_tensors"]
+
+
 def test_a_collective_is_one_event_of_the_trace_with_the_bytes_sent(results: Results) -> None:
     for number, rank in enumerate(results):
         (event,) = rank["trace"]
         assert event[:4] == ["collective", "c10d::allreduce_", f"cuda:{number}", 32]
         assert isinstance(event[4], int)
+
+
+def test_a_collectives_device_time_is_in_its_operators_row(results: Results) -> None:
+    for profiled in (rank["profile_of_collectives"] for rank in results):
+        assert profiled["operator"] == pytest.approx(profiled["kernel"])
+        assert profiled["kernel"] > 0
+        assert "c10d::allreduce_" in profiled["table"]
+        assert profiled["negative"] == []
+
+
+def test_a_profile_has_the_programs_gloo_but_not_the_virtual_gpus(results: Results) -> None:
+    for profiled in (rank["profile_of_collectives"] for rank in results):
+        names = set(profiled["names"])
+        assert "gloo:all_reduce" in names
+        hidden = {"aten::resolve_conj", "aten::resolve_neg", "aten::div_", "_c10d_functional::wait_tensor"}
+        assert not names & hidden
 
 
 def test_the_first_fsdp_is_refused_by_name(results: Results) -> None:

@@ -1,8 +1,9 @@
-"""Lifetime of tensors and modes that gloo's threads keep alive."""
+"""Lifetime of tensors, modes and works that gloo's threads or C++ need, and what single processes know."""
 
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +13,13 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.devices.virtual.api.function_mode import DeviceFunctionMode
 from gpututor.devices.virtual.distributed import communicator
 from gpututor.devices.virtual.distributed.work import finish_last_works
+from gpututor.devices.virtual.machine import active_machine
+from gpututor.trace.events import Kind
 from tests.support.virtual_gpus import printed
 
 PATIENCE_S = 60.0
@@ -108,6 +112,42 @@ def test_a_tensor_is_held_until_its_last_reference_is_gone() -> None:
     assert communicator.wait_for_release(0.0)
 
 
+def test_a_work_kept_alive_by_a_backward_pass_hides_no_race() -> None:
+    with virtual_gpu(), _group("nccl"):
+        running = torch.ones(1, device="cuda")
+        weight = torch.ones(4, device="cuda", requires_grad=True)
+
+        def reduce(_: torch.Tensor) -> None:
+            work: Any = dist.all_reduce(running, async_op=True)
+            work.wait()
+            time.sleep(0.01)  # at the end of the backward pass, the collective is over
+
+        weight.register_hook(reduce)
+        loss = weight.sum()
+        recorder = Recorder()
+        active_machine().record_with(recorder)
+        loss.backward()
+        with torch.cuda.stream(torch.cuda.Stream()):
+            running.mul_(2)
+        assert [event.name for event in recorder.trace if event.kind is Kind.HAZARD] == ["write after write"]
+
+
+def test_the_world_is_known_if_its_backend_is_called_first() -> None:
+    with virtual_gpu(), _group("nccl"):
+        world: Any = dist.group.WORLD
+        backend = world._get_backend(torch.device("cuda"))
+        backend.allreduce([torch.ones(1, device="cuda")]).wait()
+        assert communicator.communicator_of(world).is_world
+        assert not communicator.communicator_of(dist.new_group([0])).is_world
+
+
+def test_a_group_beside_a_world_without_device_tensors_is_not_the_world() -> None:
+    with virtual_gpu(), _group("cpu:gloo"):
+        group = dist.new_group([0], backend="nccl")
+        dist.all_reduce(torch.ones(1, device="cuda"), group=group)
+        assert not communicator.communicator_of(group).is_world
+
+
 LAST_WORKS = """
 import atexit
 
@@ -133,4 +173,6 @@ def test_python_exits_after_gloo_released_its_tensors() -> None:
 def test_the_hash_that_debug_logs_depends_on_values() -> None:
     with virtual_gpu():
         hashes = [communicator.hash_tensors([torch.full((2,), value, device="cuda")]) for value in (1.0, 1.0, 2.0)]
+        tensor_without_dimensions = torch.full((), 1.0, device="cuda")
+        assert communicator.hash_tensors([tensor_without_dimensions]) != hashes[0]
     assert hashes[0] == hashes[1] != hashes[2]

@@ -247,5 +247,10 @@ def test_collectives_have_nccls_names(operator: str, dtype: torch.dtype, range_n
     assert kernel_name(operator, arguments) == f"ncclDevKernel_{kernel}(ncclDevKernelArgsStorage<4096ul>)"
 
 
+@pytest.mark.parametrize("name", ["reduce_scatter_tensor", "reduce_scatter_tensor_out"])
+def test_functional_reduce_scatters_have_nccls_title(name: str) -> None:
+    assert title(name, 0, ()) == "nccl:_reduce_scatter_base"
+
+
 def test_other_operators_have_no_such_name() -> None:
     assert (title("add", 0, ()), kernel_name("aten::add", (torch.ones(2),))) == ("", "")
