@@ -12,6 +12,7 @@ from textual.command import Command, CommandList, Hit
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Input, OptionList
 
 import gpututor.app
 from gpututor.app.app import GpututorApp
@@ -316,4 +317,17 @@ async def test_on_another_screen_it_leaves_that_for_what_is_chosen(pilot: Pilot[
     await until_shown(pilot, BY_ID["show_lesson"].help)
     await pilot.press("enter")
     await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
+    assert pilot.app.screen is main_screen(pilot)
+
+
+async def test_a_search_without_its_list_leaves_the_app_alone(pilot: Pilot[None]) -> None:
+    await pilot.press("ctrl+p")
+    palette = pilot.app.screen
+    await palette.query_one(OptionList).remove()
+    palette.query_one(Input).value = "settings"
+    await pilot.pause()
+    await pilot.app.workers.wait_for_complete()
+    palette.dismiss(None)
+    await pilot.pause()
+    assert pilot.app.is_running
     assert pilot.app.screen is main_screen(pilot)

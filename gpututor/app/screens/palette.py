@@ -12,10 +12,12 @@ from textual import on
 from textual.app import App
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
+from textual.css.query import NoMatches
 from textual.markup import escape
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, OptionList
+from textual.worker import Worker
 
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.screens.jump import JumpScreen
@@ -86,6 +88,15 @@ class PaletteScreen(CommandPalette, BaseModal[None]):
         """`entries`: what to list instead of all commands."""
         super().__init__([CommandProvider], id="--command-palette", placeholder=placeholder)
         self.entries = entries
+
+    def run_worker(self, work: Any, *args: Any, **options: Any) -> Worker[Any]:
+        """Run a search, which finds no list if the palette is closed before it begins."""
+
+        async def search() -> None:
+            with contextlib.suppress(NoMatches):
+                await work()
+
+        return super().run_worker(search, *args, **options)
 
     @on(Input.Submitted)
     @on(OptionList.OptionSelected)
