@@ -330,7 +330,7 @@ async def test_leaving_with_an_unwritable_file_keeps_a_draft(env: AppEnv) -> Non
         await pilot.press("s")
         assert pilot.app.is_running
         await pilot.press("ctrl+q")
-        await until(pilot, lambda: is_asking(pilot), "for the question")
+        await until_shown(pilot, "Your text is stored as a draft")
         await pilot.press("l")
         await until(pilot, lambda: not pilot.app.is_running, "for the end")
     repair(env.file(), text)

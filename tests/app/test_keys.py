@@ -58,7 +58,7 @@ async def test_sentences_name_the_keys_of_the_settings(env: AppEnv) -> None:
         await until_shown(pilot, "Z compares with the solution; N opens 1.2 Twice 2.")
         await until_shown(pilot, "U shows the timeline.")
         await pilot.press("x")
-        await until_shown(pilot, "A, then b.")
+        await until_shown(pilot, "ran: A,")
 
 
 async def test_an_invalid_key_is_reported_and_changes_apply_at_once(env: AppEnv) -> None:

@@ -17,14 +17,14 @@ def no_sync(
     init_method: str,
 ) -> dict[str, torch.Tensor]:
     """Train on inputs (steps, parts, n, d); return the model's state."""
+    # TODO: each backward pass averages the gradients of both ranks, but
+    # only the average after a step's last part is used.
     torch.cuda.set_device(rank)
     dist.init_process_group(
         "nccl", init_method=init_method, rank=rank, world_size=world_size
     )
     network = DistributedDataParallel(model.cuda(), device_ids=[rank])
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-    # TODO: each backward pass averages the gradients of both ranks, but
-    # only the average after a step's last part is used.
     parts = inputs.shape[1]
     for batch, wanted in zip(inputs, targets, strict=True):
         optimizer.zero_grad()
