@@ -45,6 +45,16 @@ def recorded(*files: str) -> Iterator[Recorder]:
     machine.record_with(before)
 
 
+@contextlib.contextmanager
+def single_process_group(backend: str) -> Iterator[None]:
+    """Create a process group of this single process for the block."""
+    dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
 def _portable(value: Any) -> Any:
     """Return the value with (device, values) in place of device tensors, to be pickled for the test."""
     if isinstance(value, torch.Tensor):

@@ -6,7 +6,6 @@ torch's Python functions and DDP's reducer in C++ all call operators of the name
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,15 +14,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
-from gpututor.devices.virtual.distributed.communicator import (
-    Operation,
-    Rendezvous,
-    carrier_of,
-    communicator_of,
-    is_nccl,
-    keep_alive_until_done,
-    track_gloo_tensors,
-)
+from gpututor.devices.virtual.distributed import gloo
+from gpututor.devices.virtual.distributed.communicator import Operation, Rendezvous, communicator_of
+from gpututor.devices.virtual.distributed.process_group_nccl import as_nccl, carrier_of, is_nccl
 from gpututor.devices.virtual.distributed.sync_batch_norm import sync_norm_rules
 from gpututor.devices.virtual.distributed.work import CollectiveWork
 from gpututor.devices.virtual.machine import active_machine
@@ -66,7 +59,7 @@ def is_average(reduction: Any) -> bool:
         with torch_private.host_only(), torch_private.without_function_modes(), torch_private.unprofiled():
             value = torch.zeros(1)
             work = torch.ops.c10d.allreduce_([value], _single_process_group().boxed(), reduction, None)[1]
-            track_gloo_tensors([value])
+            gloo.track_tensors([value])
             torch_private.CollectiveWork.unbox(work).wait()
     except (RuntimeError, ValueError) as error:
         if "PREMUL_SUM" in str(error):
@@ -124,7 +117,7 @@ class Unwrapped:
     def _host(self, value: Any) -> Any:
         if type(value) is VirtualTensor:
             active_machine().home(value._device)
-            host = keep_alive_until_done(value._host)
+            host = gloo.keep_alive_until_done(value._host)
             self.by_host[id(host)] = value
             return host
         if isinstance(value, torch.Tensor):
@@ -140,56 +133,6 @@ class Unwrapped:
     @property
     def device(self) -> torch.device:
         return next(iter(self.by_host.values()))._device
-
-
-_TITLES = {
-    "allreduce_": "all_reduce",
-    "allreduce_coalesced_": "allreduce_coalesced",
-    "broadcast_": "broadcast",
-    "reduce_": "reduce",
-    "allgather_": "all_gather",
-    "_allgather_base_": "_all_gather_base",
-    "allgather_into_tensor_coalesced_": "all_gather_into_tensor_coalesced",
-    "reduce_scatter_": "reduce_scatter",
-    "_reduce_scatter_base_": "_reduce_scatter_base",
-    "reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor_coalesced",
-    "alltoall_": "all_to_all",
-    "alltoall_base_": "all_to_all",
-    "gather_": "gather",
-    "scatter_": "scatter",
-    "barrier": "all_reduce_barrier",
-    "all_reduce": "all_reduce",
-    "all_reduce_": "all_reduce",
-    "all_reduce_coalesced": "allreduce_coalesced",
-    "all_reduce_coalesced_": "allreduce_coalesced",
-    "all_gather_into_tensor": "_all_gather_base",
-    "all_gather_into_tensor_out": "_all_gather_base",
-    "all_gather_into_tensor_coalesced": "all_gather_into_tensor_coalesced",
-    "reduce_scatter_tensor": "_reduce_scatter_base",
-    "reduce_scatter_tensor_out": "_reduce_scatter_base",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter_tensor_coalesced",
-    "all_to_all_single": "all_to_all",
-    "broadcast": "broadcast",
-}
-"""Titles in a profile by the operator's name (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp)."""
-
-
-def title(name: str, rank: int, args: Any) -> str:
-    """Return the title of a collective, given its operator, this rank and the arguments; empty for other operators."""
-    if name == "send":
-        return f"nccl:send {rank}->{args[2]}"
-    if name == "recv_":
-        return f"nccl:recv {rank}<-{args[2]}"
-    known = _TITLES.get(name, "")
-    return known and f"nccl:{known}"
-
-
-@contextmanager
-def as_nccl(name: str, group: Any, args: Any, inputs: list[torch.Tensor]) -> Iterator[None]:
-    """Show the collective in the block as NCCL's event with the shapes of `inputs`, and nothing of gloo."""
-    shown = title(name, group.rank(), args)
-    with torch_private.ProfilerRange(shown, inputs) if shown else nullcontext(), torch_private.unprofiled():
-        yield
 
 
 def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -218,11 +161,10 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         hosts, finish = _as_equal_tensors(hosts, group.rank())
     elif name in ("send", "recv_") and is_nccl(group) and args[2] == group.rank():
         call = partial(_to_self, communicator_of(group), name)
-    shown = as_nccl(name, group, args, inputs) if is_nccl(group) else nullcontext()
-    with shown, torch_private.without_function_modes():
+    with as_nccl(name, group, args, inputs), torch_private.without_function_modes():
         out = call(*hosts, **kwargs)
     if in_a_thread:
-        track_gloo_tensors(tensors_in(hosts))
+        gloo.track_tensors(tensors_in(hosts))
     if out is None:
         return None
     written = [] if name in _SENDING else list(tensors_in(args[0]))
@@ -344,10 +286,9 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if averages:
         given["reduce_op"] = "sum"
     name = func.overloadpacket.__name__
-    shown = as_nccl(name, group, args, [tensor._host for tensor in given_tensors]) if is_nccl(group) else nullcontext()
-    with shown, torch_private.without_function_modes():
+    with as_nccl(name, group, args, [tensor._host for tensor in given_tensors]), torch_private.without_function_modes():
         out = func(**given)
-    track_gloo_tensors(tensors_in([*unwrapped.values, out]))
+    gloo.track_tensors(tensors_in([*unwrapped.values, out]))
     if averages:
         _divide(map(torch.ops._c10d_functional.wait_tensor, tensors_in(out)), group.size())
     communicator = communicator_of(group)
@@ -375,7 +316,7 @@ def _on_device(out: Any, unwrapped: Unwrapped) -> Any:
     known = unwrapped.by_host.get(id(out))
     if known is not None:
         return known
-    return wrap(keep_alive_until_done(out), list(unwrapped.by_host.values()), unwrapped.device)
+    return wrap(gloo.keep_alive_until_done(out), list(unwrapped.by_host.values()), unwrapped.device)
 
 
 def _shard_another_dim(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:

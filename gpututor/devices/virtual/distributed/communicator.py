@@ -1,24 +1,17 @@
-"""Communicators: a collective starts once the last rank of its group is ready. Tensors live until gloo is done.
+"""Communicators: a collective starts once the last rank of its group is ready.
 
 As with NCCL, collectives run on a stream of the group, after the work that the current stream has so far. Each process
 sends the predicted end of that work to the others over gloo (`clock.machine_clock.predict_finish`). It waits for their
 replies only when the program waits for the collective or for the whole GPU. All processes then compute the same start
 and end.
-
-A thread of gloo needs the GIL to release a tensor that Python made. While the interpreter exits, the thread cannot get
-the GIL: Python ends the thread inside a destructor, and C++ aborts the process. So before it exits, a process waits
-until gloo has released its tensors.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import time
-import weakref
-import zlib
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
@@ -26,58 +19,16 @@ from typing import Any, NamedTuple
 
 import torch
 
-from gpututor.devices.virtual import cuda_errors, execution, torch_private
+from gpututor.devices.virtual import execution
 from gpututor.devices.virtual.clock.machine_clock import AgreeOnStart
 from gpututor.devices.virtual.clock.timeline import EventMarker, StreamTask
 from gpututor.devices.virtual.cost import links
+from gpututor.devices.virtual.distributed import gloo
+from gpututor.devices.virtual.distributed.process_group_nccl import carrier_of, is_nccl, is_world
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
-
-_held_by_gloo: set[weakref.ref[torch.Tensor]] = set()
-"""Tensors that gloo may hold; a tensor's entry disappears with the tensor."""
-if hasattr(os, "register_at_fork"):
-    # A forked child has none of gloo's threads.
-    os.register_at_fork(after_in_child=_held_by_gloo.clear)
-
-
-def keep_alive_until_done(host: torch.Tensor) -> torch.Tensor:
-    """Return a second tensor on the same memory for gloo, which is freed as soon as gloo releases it."""
-    return host.detach() if host.layout is torch.strided else host
-
-
-def track_gloo_tensors(hosts: Iterable[torch.Tensor]) -> None:
-    """Remember tensors that only gloo holds from now on."""
-    for host in {id(host): host for host in hosts}.values():
-        if host.layout is torch.strided:
-            # The callback is a C method: in Python code, the thread could lose the GIL before it is done.
-            _held_by_gloo.add(weakref.ref(host, _held_by_gloo.discard))
-
-
-def wait_for_release(limit_s: float) -> bool:
-    """Wait up to `limit_s` seconds; return True if gloo has released all its tensors."""
-    deadline = time.monotonic() + limit_s
-    while _held_by_gloo and time.monotonic() < deadline:
-        time.sleep(0.001)
-    return not _held_by_gloo
-
 
 Ask = Callable[[timedelta | None], "list[tuple[int, int]]"]
 """Wait, with an optional time limit, for (ready time, duration) of each other rank. Raises `RuntimeError`."""
-
-
-def _call_gloo(call: Callable[[], Any]) -> Any:
-    """Call gloo, unseen by the virtual GPU."""
-    with torch_private.host_only(), torch_private.without_function_modes(), torch_private.unprofiled():
-        return call()
-
-
-def _figures(values: list[int]) -> torch.Tensor:
-    tensor: torch.Tensor = _call_gloo(lambda: torch.tensor(values))
-    return tensor
-
-
-def _pair(figures: torch.Tensor) -> tuple[int, int]:
-    ready, duration = _call_gloo(figures.tolist)
-    return ready, duration
 
 
 class PeerReplies:
@@ -98,7 +49,7 @@ class PeerReplies:
                 time.sleep(0.001)
             gloo_work.wait()
             self.release()
-        return [_pair(figures) for figures in self._theirs]
+        return [gloo.pair_of(figures) for figures in self._theirs]
 
     def release(self) -> None:
         """Release gloo's work if the replies have arrived."""
@@ -106,126 +57,6 @@ class PeerReplies:
             with contextlib.suppress(RuntimeError):  # `ask` raises it
                 self._gloo_work.wait()
                 self._gloo_work = None
-
-
-NCCL_VERSION = (2, 27, 5)
-"""NCCL of the CUDA builds of torch 2.9."""
-NCCL_TIMEOUT = timedelta(minutes=10)
-"""Default timeout of a CUDA build (torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp)."""
-
-
-class NcclOptions:
-    """Replacement for `ProcessGroupNCCL.Options`, without effect."""
-
-    def __init__(self, is_high_priority_stream: bool = False) -> None:
-        self.is_high_priority_stream = is_high_priority_stream
-        self._timeout = NCCL_TIMEOUT
-        self.global_ranks_in_group: list[int] = []
-        self.group_name = ""
-
-
-class VirtualNccl(torch_private.ProcessGroupGloo):  # type: ignore[misc]
-    """Replacement for `ProcessGroupNCCL`, which accepts device tensors only."""
-
-    Options = NcclOptions
-    supports_splitting = False
-    """NCCL splits communicators to save time; a new group costs nothing here."""
-
-    def __init__(self, store: Any, rank: int, size: int, options: Any = None) -> None:
-        super().__init__(store, rank, size, timeout=NCCL_TIMEOUT if options is None else options._timeout)
-        # C++ does not keep the Python object alive. Without the object, the group would appear to be gloo's.
-        _alive.append(self)
-        self._own_group: Any = None
-
-    def in_a_group(self) -> Any:
-        """Return a process group of this backend alone, for calls of the backend's own methods."""
-        if self._own_group is None:
-            name = f"gpututor:{len(_alive)}:{id(self)}"
-            self._own_group = torch_private.group_of_one_backend(self, self.rank(), self.size(), name, "cuda")
-        return self._own_group
-
-
-def _through_a_group(name: str) -> Callable[..., Any]:
-    """Return a method that calls the operator of `c10d`, because gloo's own method takes no device tensors."""
-
-    def method(self: VirtualNccl, *args: Any, **options: Any) -> Any:
-        return getattr(self.in_a_group(), name)(*args, **options)
-
-    return method
-
-
-for _method in (
-    "_allgather_base",
-    "_reduce_scatter_base",
-    "allgather",
-    "allreduce",
-    "alltoall",
-    "alltoall_base",
-    "broadcast",
-    "gather",
-    "recv",
-    "reduce",
-    "reduce_scatter",
-    "scatter",
-    "send",
-):
-    setattr(VirtualNccl, _method, _through_a_group(_method))
-
-
-def hash_tensors(tensors: list[torch.Tensor]) -> int:
-    """Replace `torch._C._distributed_c10d._hash_tensors`, which a CPU build lacks, with another hash."""
-    checksum = 0
-    for tensor in tensors:
-        checksum = zlib.crc32(bytes(tensor.cpu().flatten().view(torch.uint8).tolist()), checksum)
-    return checksum
-
-
-_alive: list[VirtualNccl] = []
-_carriers: dict[int, tuple[Any, Any, str]] = {}
-"""Backend, group in which it serves CPU tensors, and that group's name, by the id of the backend."""
-
-
-def nccl_version() -> int:
-    """Replace `torch._C._nccl_version`, with its packing."""
-    major, minor, patch = NCCL_VERSION
-    return major << 32 | minor << 16 | patch
-
-
-def carrier_of(group: Any) -> tuple[Any, str]:
-    """Return a group of the same ranks that sends the CPU tensors behind device tensors, and its name.
-
-    Raise torch's error for a group without a backend for CUDA tensors, and `NotImplementedError` for a backend other
-    than nccl and gloo.
-    """
-    backend = group._get_backend(torch.device("cuda"))
-    known = _carriers.get(id(backend))
-    if known is not None:
-        return known[1:]
-    if not isinstance(backend, torch_private.GLOO_BACKENDS):
-        raise cuda_errors.unsupported(f"torch.distributed's backend {backend.name()!r} with device tensors")
-    name = f"{group.group_name}:carrier"
-    carrier = torch_private.group_of_one_backend(backend, group.rank(), group.size(), name)
-    _carriers[id(backend)] = (backend, carrier, name)
-    return carrier, name
-
-
-def _device_backend(group: Any) -> Any:
-    """Return the group's backend for device tensors, without the wrapper of `TORCH_DISTRIBUTED_DEBUG=DETAIL`."""
-    backend = group._get_backend(torch.device("cuda"))
-    return getattr(backend, "wrapped_pg", backend)
-
-
-def is_nccl(group: Any) -> bool:
-    """Return True if NCCL's rules apply to the group's device tensors."""
-    return isinstance(_device_backend(group), VirtualNccl)
-
-
-def _is_world(group: Any) -> bool:
-    """Return True for the group of all ranks, and for the group in which its backend's own methods are called."""
-    world = torch.distributed.group.WORLD
-    with contextlib.suppress(RuntimeError):  # the world may have no backend for device tensors
-        return world is not None and _device_backend(group) is _device_backend(world)
-    return False
 
 
 FIRST_STREAM = 1_000_000
@@ -325,7 +156,7 @@ class Communicator:
         self._carrier, _ = carrier_of(group)
         self.rank, self.size = int(group.rank()), int(group.size())
         self.is_nccl = is_nccl(group)
-        self.is_world = _is_world(group)
+        self.is_world = is_world(group)
         self.stream = FIRST_STREAM + 3 * next(_numbers)
         self._unanswered: deque[EventMarker] = deque()
         self._replies: deque[PeerReplies] = deque(maxlen=4096)
@@ -357,7 +188,7 @@ class Communicator:
         message = OwnMessage(host, self.rank, sent if name == "send" else received)
         if sent and received:
             source, target = sent.popleft(), received.popleft()
-            _call_gloo(lambda: target.host.copy_(source.host))
+            gloo.call(lambda: target.host.copy_(source.host))
             source.has_partner = target.has_partner = True
         return message
 
@@ -367,25 +198,25 @@ class Communicator:
         def start(ready: int, task: StreamTask) -> EventMarker:
             if to == self.rank:
                 return EventMarker(ready, ready)
-            figures = _figures([ready, task.duration])
-            _sent.append(_call_gloo(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
+            figures = gloo.figures_for([ready, task.duration])
+            _sent.append(gloo.call(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
             return EventMarker(ready, ready)
 
         return self._put(operation, self.stream + 1, start)
 
     def receive(self, operation: Operation, source: int | Callable[[], int], tag: int) -> Rendezvous:
         """Put an incoming message on the clock; `source` is its sender, or waits for the message and returns it."""
-        figures = _figures([0, 0])
+        figures = gloo.figures_for([0, 0])
 
         def begin(sender: int) -> Any:
-            return _call_gloo(lambda: self._carrier.recv([figures], sender, tag | _STAMP_TAG))
+            return gloo.call(lambda: self._carrier.recv([figures], sender, tag | _STAMP_TAG))
 
         early: Any = begin(source) if isinstance(source, int) and source != self.rank else None
 
         def ask_sender(limit: timedelta | None) -> list[tuple[int, int]]:
             gloo_work = begin(source()) if callable(source) else early
             gloo_work.wait(*(() if limit is None else (limit,)))
-            return [_pair(figures)]
+            return [gloo.pair_of(figures)]
 
         def start(ready: int, task: StreamTask) -> EventMarker:
             if source == self.rank:
@@ -455,11 +286,11 @@ class Communicator:
 
     def _exchange(self, ready: int, duration: int) -> Ask:
         """Send this rank's ready time and duration to all ranks; return the function that waits for theirs."""
-        mine = _figures([ready, duration])
-        theirs = [_figures([0, 0]) for _ in range(self.size)]
-        lent = _call_gloo(lambda: [keep_alive_until_done(figures) for figures in (mine, *theirs)])
-        replies = PeerReplies(_call_gloo(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
-        track_gloo_tensors(lent)
+        mine = gloo.figures_for([ready, duration])
+        theirs = [gloo.figures_for([0, 0]) for _ in range(self.size)]
+        lent = gloo.call(lambda: [gloo.keep_alive_until_done(figures) for figures in (mine, *theirs)])
+        replies = PeerReplies(gloo.call(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
+        gloo.track_tensors(lent)
         self._replies.append(replies)
         return replies.ask
 

@@ -21,7 +21,7 @@ import torch
 
 from gpututor.devices.virtual import execution, torch_private
 from gpututor.devices.virtual.clock.timeline import EventMarker
-from gpututor.devices.virtual.distributed import communicator
+from gpututor.devices.virtual.distributed import communicator, gloo
 from gpututor.devices.virtual.distributed.communicator import Rendezvous
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.execution.prices import tensors_of
@@ -240,7 +240,7 @@ def finish_last_works() -> None:
     """Wait, while Python exits, until gloo's threads have released their tensors."""
     deadline = time.monotonic() + LAST_WORKS_S
     communicator.send_last(LAST_WORKS_S)
-    while not communicator.wait_for_release(0.01) and time.monotonic() < deadline:
+    while not gloo.wait_for_release(0.01) and time.monotonic() < deadline:
         for work in list(_under_way):
             work.release()
         communicator.release_replies()

@@ -25,7 +25,7 @@ from gpututor.devices.virtual.api.backward import run_backward
 from gpututor.devices.virtual.api.unsupported import unsupported_stub
 from gpututor.devices.virtual.clock import python_time
 from gpututor.devices.virtual.clock.python_time import FUNCTIONS, PERF_COUNTER
-from gpututor.devices.virtual.distributed import child_processes, comm, communicator
+from gpututor.devices.virtual.distributed import child_processes, comm, process_group_nccl
 from gpututor.devices.virtual.operators import autocast, custom_operators, recurrent, special
 from gpututor.devices.virtual.patches.patch import Patch, patch_all
 from gpututor.devices.virtual.tensors import dlpack, module_to, serialization, storage, subclasses, tensor
@@ -127,7 +127,7 @@ _DISTRIBUTED: tuple[Patch, ...] = (
     *patch_all(
         "torch._C._distributed_c10d",
         "a CPU build has no hash of nccl's tensors, which TORCH_DISTRIBUTED_DEBUG=DETAIL logs",
-        _hash_tensors=communicator.hash_tensors,
+        _hash_tensors=process_group_nccl.hash_tensors,
     ),
     *patch_all(
         "torch.distributed.Logger",
@@ -138,12 +138,12 @@ _DISTRIBUTED: tuple[Patch, ...] = (
         ("torch.distributed", "torch.distributed.distributed_c10d"),
         "nccl is missing in a CPU build and refuses without real GPUs in a CUDA build: gloo carries the values",
         is_nccl_available=lambda: True,
-        ProcessGroupNCCL=communicator.VirtualNccl,
+        ProcessGroupNCCL=process_group_nccl.VirtualNccl,
     ),
     *patch_all(
         "torch.distributed.distributed_c10d",
         "a CPU build has no timeout for nccl",
-        default_pg_nccl_timeout=communicator.NCCL_TIMEOUT,
+        default_pg_nccl_timeout=process_group_nccl.NCCL_TIMEOUT,
     ),
 )
 
@@ -162,7 +162,7 @@ DISTRIBUTED: tuple[Patch, ...] = (
     *patch_all(
         "torch._C",
         "programs read it before they use bfloat16",
-        _nccl_version=communicator.nccl_version,
+        _nccl_version=process_group_nccl.nccl_version,
         _nccl_version_suffix=lambda: b"",
     ),
     *patch_all(

@@ -40,7 +40,7 @@ _DTYPES = {
 
 def kernel_name(operator: str, args: Any) -> str:
     """Return the name of the kernel that runs a collective, given its operator and arguments; empty for others."""
-    kind = links.collective_kind(operator) if operator.startswith("c10d::") else ""
+    kind = links.collective_kind(operator) if operator.startswith(("c10d::", "_c10d_functional::")) else ""
     if not kind:
         return ""
     kernel = _KERNELS.get(kind, "SendRecv")

@@ -99,6 +99,7 @@ def test_the_bfloat16_hook_runs_without_warnings() -> None:
 PROFILED = """
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
 from torch.profiler import profile
 from gpututor.devices.virtual import virtual_gpu
 with virtual_gpu():
@@ -106,8 +107,9 @@ with virtual_gpu():
     x = torch.ones(4, device="cuda")
     with profile() as seen:
         dist.all_reduce(x)
+        functional.wait_tensor(functional.all_gather_tensor(x, 0, dist.group.WORLD))
     names = {event.name for event in seen.events()}
-    kernels = {name.partition("(")[0] for name in names if name.startswith("nccl")}
+    kernels = {name.partition("(")[0] for name in names if name.startswith(("nccl", "virtual::"))}
     print(*sorted(kernels), "c10d::allreduce_" in names, any("gloo" in name for name in names))
     print(all(event.self_cpu_time_total > -1e-6 for event in seen.events()))
     dist.destroy_process_group()
@@ -116,7 +118,8 @@ with virtual_gpu():
 
 @pytest.mark.long
 def test_a_profile_shows_nccl_kernels_without_gloo() -> None:
-    kernels = ["nccl:all_reduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"]
+    titles = ["nccl:_all_gather_base", "nccl:all_reduce"]
+    kernels = [*titles, "ncclDevKernel_AllGather_RING_LL", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"]
     assert printed("-c", PROFILED).split() == [*kernels, "True", "False", "True"]
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,10 +15,11 @@ import torch.distributed as dist
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.devices.virtual.api.function_mode import DeviceFunctionMode
-from gpututor.devices.virtual.distributed import communicator
+from gpututor.devices.virtual.distributed import gloo
 from gpututor.devices.virtual.distributed.work import finish_last_works
 from gpututor.devices.virtual.machine import active_machine
 from gpututor.trace.events import Kind
+from tests.support.ranks import single_process_group
 from tests.support.virtual_gpus import printed
 
 PATIENCE_S = 60.0
@@ -28,16 +28,6 @@ PATIENCE_S = 60.0
 @pytest.fixture(autouse=True)
 def _nothing_lent_before() -> None:
     finish_last_works()
-
-
-@contextmanager
-def _group(backend: str) -> Iterator[None]:
-    """Create a process group of this single process for the block."""
-    dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        dist.destroy_process_group()
 
 
 def _modes() -> list[weakref.ref[Any]]:
@@ -51,7 +41,7 @@ def test_a_collective_keeps_no_mode_alive(backend: str, device: str) -> None:
     with virtual_gpu():
         modes = [reference for reference in _modes() if id(reference()) not in older]
         assert modes
-        with _group(backend):
+        with single_process_group(backend):
             # As DDP's reducer does: `dist.all_reduce` has the function mode put aside by torch.
             world: Any = dist.group.WORLD
             work = world.allreduce([torch.ones(1, device=device)])
@@ -86,14 +76,14 @@ def _reduce_functionally() -> Any:
 
 @pytest.mark.parametrize("collective", [_reduce, _gather, _reduce_functionally])
 def test_gloo_releases_tensors_that_the_program_keeps(collective: Callable[[], Any]) -> None:
-    with virtual_gpu(), _group("nccl"):
+    with virtual_gpu(), single_process_group("nccl"):
         kept = collective()
-        assert communicator.wait_for_release(PATIENCE_S)
+        assert gloo.wait_for_release(PATIENCE_S)
         assert kept[0].tolist() == [1.0, 1.0]
 
 
 def test_a_released_work_still_answers() -> None:
-    with virtual_gpu(), _group("nccl"):
+    with virtual_gpu(), single_process_group("nccl"):
         tensor, work = _reduce()
         assert work.wait()
         assert work.is_completed()
@@ -104,16 +94,16 @@ def test_a_released_work_still_answers() -> None:
 
 def test_a_tensor_is_held_until_its_last_reference_is_gone() -> None:
     host = torch.ones(2)
-    lent = communicator.keep_alive_until_done(host)
-    communicator.track_gloo_tensors([lent, lent])
+    lent = gloo.keep_alive_until_done(host)
+    gloo.track_tensors([lent, lent])
     assert lent.data_ptr() == host.data_ptr()
-    assert not communicator.wait_for_release(0.0)
+    assert not gloo.wait_for_release(0.0)
     del lent
-    assert communicator.wait_for_release(0.0)
+    assert gloo.wait_for_release(0.0)
 
 
 def test_a_work_kept_alive_by_a_backward_pass_hides_no_race() -> None:
-    with virtual_gpu(), _group("nccl"):
+    with virtual_gpu(), single_process_group("nccl"):
         running = torch.ones(1, device="cuda")
         weight = torch.ones(4, device="cuda", requires_grad=True)
 
@@ -132,28 +122,12 @@ def test_a_work_kept_alive_by_a_backward_pass_hides_no_race() -> None:
         assert [event.name for event in recorder.trace if event.kind is Kind.HAZARD] == ["write after write"]
 
 
-def test_the_world_is_known_if_its_backend_is_called_first() -> None:
-    with virtual_gpu(), _group("nccl"):
-        world: Any = dist.group.WORLD
-        backend = world._get_backend(torch.device("cuda"))
-        backend.allreduce([torch.ones(1, device="cuda")]).wait()
-        assert communicator.communicator_of(world).is_world
-        assert not communicator.communicator_of(dist.new_group([0])).is_world
-
-
-def test_a_group_beside_a_world_without_device_tensors_is_not_the_world() -> None:
-    with virtual_gpu(), _group("cpu:gloo"):
-        group = dist.new_group([0], backend="nccl")
-        dist.all_reduce(torch.ones(1, device="cuda"), group=group)
-        assert not communicator.communicator_of(group).is_world
-
-
 LAST_WORKS = """
 import atexit
 
 def report():
-    from gpututor.devices.virtual.distributed import communicator
-    print("out at the end:", len(communicator._held_by_gloo), flush=True)
+    from gpututor.devices.virtual.distributed import gloo
+    print("out at the end:", len(gloo._held_by_gloo), flush=True)
 
 atexit.register(report)
 import torch
@@ -168,11 +142,3 @@ for _ in range(8):
 def test_python_exits_after_gloo_released_its_tensors() -> None:
     with virtual_gpu():
         assert printed("-c", LAST_WORKS) == "out at the end: 0\n"
-
-
-def test_the_hash_that_debug_logs_depends_on_values() -> None:
-    with virtual_gpu():
-        hashes = [communicator.hash_tensors([torch.full((2,), value, device="cuda")]) for value in (1.0, 1.0, 2.0)]
-        tensor_without_dimensions = torch.full((), 1.0, device="cuda")
-        assert communicator.hash_tensors([tensor_without_dimensions]) != hashes[0]
-    assert hashes[0] == hashes[1] != hashes[2]

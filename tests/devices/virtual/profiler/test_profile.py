@@ -14,8 +14,6 @@ from torch.profiler import profile, record_function
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
-from gpututor.devices.virtual.distributed.collectives import title
-from gpututor.devices.virtual.profiler.nccl import kernel_name
 from gpututor.trace.events import Event, Kind
 from tests.support.profiles import BOTH, ON_CUDA, rows, works
 from tests.support.virtual_gpus import captured
@@ -229,28 +227,3 @@ def test_parents_last_at_least_as_long_as_children(two_gpus: VirtualMachine) -> 
         for child in event.cpu_children:
             assert child.time_range.start >= event.time_range.start - 1e-6, event.name
             assert child.time_range.end <= event.time_range.end + 1e-6, event.name
-
-
-@pytest.mark.parametrize(
-    ("operator", "dtype", "range_name", "kernel"),
-    [
-        ("c10d::allreduce_", torch.float16, "nccl:all_reduce", "AllReduce_Sum_f16_RING_LL"),
-        ("c10d::_reduce_scatter_base_", torch.bfloat16, "nccl:_reduce_scatter_base", "ReduceScatter_Sum_bf16_RING_LL"),
-        ("c10d::_allgather_base_", torch.float32, "nccl:_all_gather_base", "AllGather_RING_LL"),
-        ("c10d::broadcast_", torch.int64, "nccl:broadcast", "Broadcast_RING_LL"),
-        ("c10d::alltoall_", torch.float32, "nccl:all_to_all", "SendRecv"),
-    ],
-)
-def test_collectives_have_nccls_names(operator: str, dtype: torch.dtype, range_name: str, kernel: str) -> None:
-    assert title(operator.removeprefix("c10d::"), 0, ()) == range_name
-    arguments = ([torch.ones(2, dtype=dtype)],)
-    assert kernel_name(operator, arguments) == f"ncclDevKernel_{kernel}(ncclDevKernelArgsStorage<4096ul>)"
-
-
-@pytest.mark.parametrize("name", ["reduce_scatter_tensor", "reduce_scatter_tensor_out"])
-def test_functional_reduce_scatters_have_nccls_title(name: str) -> None:
-    assert title(name, 0, ()) == "nccl:_reduce_scatter_base"
-
-
-def test_other_operators_have_no_such_name() -> None:
-    assert (title("add", 0, ()), kernel_name("aten::add", (torch.ones(2),))) == ("", "")
