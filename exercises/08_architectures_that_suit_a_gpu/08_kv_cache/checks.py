@@ -60,7 +60,20 @@ def find_read_again(run: Run) -> Finding | None:
                 got=f"{done:,.0f} operations{run.which(call)}",
                 line=max(events, key=lambda event: event.flops).line if events else run.line_of(call),
             )
+        projections, tokens = projected(call, events)
+        if tokens > read:
+            expected = f"{read} tokens of a text are read: the prompt and all written tokens but the last"
+            return Finding(expected, f"{tokens} tokens{run.which(call)}", projections[-1].line)
     return None
+
+
+def projected(call: Call, events: list[Event]) -> tuple[list[Event], int]:
+    """The projections of whole prompts and of single tokens, and how many tokens of a text they read."""
+    texts, _, width, _ = sizes(call.drawn)
+    single = 6 * texts * width * width
+    prompt = int(call.drawn["prompts"].shape[1])
+    found = [event for event in events if event.flops in (single, prompt * single)]
+    return found, round(sum(event.flops for event in found) / single)
 
 
 def scored(call: Call) -> list[Event]:
