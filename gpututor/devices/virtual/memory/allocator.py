@@ -88,10 +88,7 @@ class CachingAllocator:
     def take(self, requested: int, stream: int = 0) -> Block:
         """Return memory of a stream, for `requested` bytes, more than 0; raise CUDA's out-of-memory error."""
         size = self._settings.rounded(requested)
-        pools: StreamPools = self._general
-        if self.graphs.by_id:
-            pools = self.graphs.chosen() or self._pool_of_thread() or pools
-        pool = pools.of(stream, size)
+        pool = self._pool_for(size, stream)
         with self._lock:
             if self._freed:
                 self._settle()
@@ -112,6 +109,13 @@ class CachingAllocator:
             if self.history is not None:
                 self.history.add("alloc", block.address, size, stream)
         return block
+
+    def _pool_for(self, size: int, stream: int) -> Pool:
+        """Return the pool that gives a stream of this thread its next `size` bytes."""
+        pools: StreamPools = self._general
+        if self.graphs.by_id:
+            pools = self.graphs.chosen() or self._pool_of_thread() or pools
+        return pools.of(stream, size)
 
     def _pool_of_thread(self) -> GraphPool | None:
         """Return the pool of this thread's `use_mem_pool`; CUDA's backward passes run in another thread."""
@@ -153,26 +157,21 @@ class CachingAllocator:
                 self.history.add("free_completed", block.address, size, stream)
 
     def check_fits(self, requested: int) -> None:
-        """Raise CUDA's out-of-memory error if a storage of that size would not fit; allocate nothing.
+        """Raise CUDA's out-of-memory error if a storage of that size would not fit.
 
+        Allocate nothing, but free the cache if `take` would have to.
         Raise `MemoryError` if it fits on the GPU, but its values do not fit in the host's real memory.
         """
+        if not requested:
+            return
         size = self._settings.rounded(requested)
-        pool = self._general.of(0 if self.watch is None else self.watch.stream(), size)
+        pool = self._pool_for(size, 0 if self.watch is None else self.watch.stream())
         with self._lock:
             self._settle()
-            fits_now = bool(pool.free) and pool.free[-1][0] >= size
-            if not fits_now and self._pending and self._missing(pool, size) > self.limit - self.reserved:
-                self._free_pending(wait=True)
-            general = self._general.all()
-            idle = sum(part.idle_bytes for part in general)
-            for part in general:
-                if self._settings.expandable or part.expands:
-                    # Pages of free blocks can be mapped again for another block.
-                    idle += sum(entry[0] for entry in part.free)
-            if not fits_now and self._missing(pool, size) > self.limit - self.reserved + idle:
-                self._release_idle()
-                raise self._out_of_memory(size)
+            if self._pending:
+                self._free_pending()
+            if not pool.has(size):
+                self._make_room(pool, size)
         if self.values_on_host:
             events.check_fits_on_host(requested)
 
@@ -182,6 +181,7 @@ class CachingAllocator:
             self.check_fits(size)
         if len(sizes) > 1 and sum(sizes) > self.limit - self.allocated:
             with self._lock:
+                self._retry()
                 raise self._out_of_memory(max(sizes))
 
     def figures(self) -> dict[str, Any]:
@@ -294,14 +294,24 @@ class CachingAllocator:
             if self.history is not None:
                 self.history.add("free_completed", block.address, size, block.pool.stream)
 
-    def _grow(self, pool: Pool, size: int) -> None:
+    def _make_room(self, pool: Pool, size: int) -> int:
+        """Return the bytes to request from the driver for `size` bytes more; raise CUDA's error if it has fewer."""
         wanted = self._missing(pool, size)
         if self.reserved + wanted > self.limit:
-            self.statistics.retries += 1
-            self._release_idle()
+            self._retry()
             wanted = self._missing(pool, size)
             if self.reserved + wanted > self.limit:
                 raise self._out_of_memory(size)
+        return wanted
+
+    def _retry(self) -> None:
+        """Free the cache and count the attempt that follows. No segment is freed during a capture."""
+        if self.graphs.capturing is None:
+            self._release_idle()
+            self.statistics.retries += 1
+
+    def _grow(self, pool: Pool, size: int) -> None:
+        wanted = self._make_room(pool, size)
         if self._settings.expandable:
             self._map(pool, size, wanted)
         else:

@@ -96,12 +96,26 @@ class Pool:
 
     def take(self, size_bytes: int) -> Block | None:
         """Return the best fitting free block, cut to `size_bytes` (a multiple of 512); None if none is large enough."""
+        position = self._best_fit(size_bytes)
+        return None if position is None else self._cut(position, size_bytes)
+
+    def has(self, size_bytes: int) -> bool:
+        """Return True if `take` would return a block."""
+        return self._best_fit(size_bytes) is not None
+
+    def _best_fit(self, size_bytes: int) -> int | None:
+        """Return the position in `free` of the smallest block that is large enough and may be used."""
         free = self.free
         position = bisect_left(free, (size_bytes,))
         if position == len(free) or (
             self.max_split_bytes is not None and self._is_oversize(free[position][0], size_bytes)
         ):
             return None
+        return position
+
+    def _cut(self, position: int, size_bytes: int) -> Block:
+        """Take the free block at a position, and split off the rest if there is enough of it."""
+        free = self.free
         whole, address, block = free.pop(position)
         if block.before is None and block.after is None:
             self.idle -= 1

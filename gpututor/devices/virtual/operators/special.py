@@ -158,7 +158,9 @@ def _reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             count *= length
         memory = active_machine().gpus[tensor._device.index].memory
         memory.of_thread.writer = None
-        memory.check_fits(max(0, count * tensor.element_size() - size_before))
+        size = count * tensor.element_size()
+        if size > size_before:
+            memory.check_fits(size)
     func(*[inputs.unwrap(value, op, position) for position, value in enumerate(args)], **kwargs)
     follow_host(tensor)
     return tensor
