@@ -245,8 +245,8 @@ class VirtualMachine:
         if not self.started:
             self.refresh_gpus()
             settings = self._allocator_settings()
-            for gpu in self.gpus if settings.text else ():
-                gpu.memory.settings = settings
+            for gpu in self.gpus:
+                gpu.memory.start(settings)
         if not self.gpus:
             raise self.why_no_gpus()
         self.started = True

@@ -291,7 +291,7 @@ def _settings() -> AllocatorSettings:
 
 
 def set_allocator_settings(text: str) -> None:
-    """Change the settings of all GPUs' allocators. Raises `ValueError` for an unknown key or value."""
+    """Change the settings of all GPUs' allocators. Raises the errors of `parse_settings`."""
     settings = parse_settings(text)
     for gpu in active_machine().gpus:
         gpu.memory.settings = settings

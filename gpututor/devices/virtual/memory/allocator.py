@@ -85,6 +85,16 @@ class CachingAllocator:
         for pools in (self._general, *self.graphs.by_id.values()):
             pools.limit_splits(settings.max_split_bytes)
 
+    def start(self, settings: AllocatorSettings) -> None:
+        """Use the environment's settings, if it has any, from the start of CUDA on.
+
+        The fraction and `max_split_size` of the statistics follow the settings only here.
+        """
+        if settings.text:
+            self.settings = settings
+        self.fraction = self._settings.fraction
+        self.statistics.max_split_bytes = self._settings.max_split_bytes
+
     def take(self, requested: int, stream: int = 0) -> Block:
         """Return memory of a stream, for `requested` bytes, more than 0; raise CUDA's out-of-memory error."""
         size = self._settings.rounded(requested)
@@ -96,10 +106,9 @@ class CachingAllocator:
                 self._free_pending()
             block = pool.take(size)
             if block is None:
-                self._grow(pool, size)
-                block = pool.take(size)
-                assert block is not None
+                block = pool.take_from(self._grow(pool, size), size)
             block.requested = requested
+            self._count_oversize("oversize_allocations", block.size, 1)
             self.statistics.note(pool, size, requested, size)
             self._in_use += size
             watch = self.watch
@@ -274,6 +283,7 @@ class CachingAllocator:
         while freed:
             block, size, moment, others = freed.popleft()
             pool, requested, row = block.pool, block.requested, block.row
+            self._count_oversize("oversize_allocations", block.size, -1)
             if others:
                 block.requested = 0
                 self._pending.add(block, size, others)
@@ -310,18 +320,27 @@ class CachingAllocator:
             self._release_idle()
             self.statistics.retries += 1
 
-    def _grow(self, pool: Pool, size: int) -> None:
+    def _grow(self, pool: Pool, size: int) -> Block:
+        """Return a new free block of at least `size` bytes."""
         wanted = self._make_room(pool, size)
         if self._settings.expandable:
-            self._map(pool, size, wanted)
+            block = self._map(pool, size, wanted)
         else:
-            pool.add_segment(self._next_address, wanted)
+            block = pool.add_segment(self._next_address, wanted)
             if self.history is not None:
                 self.history.add("segment_alloc", self._next_address, wanted)
             self._next_address += -(-wanted // ROUND_LARGE) * ROUND_LARGE
             self.statistics.segments_changed(pool, 1, wanted)
+            self._count_oversize("oversize_segments", wanted, 1)
         if self.watch is not None:
             self.watch.spend(events.allocation_ns(wanted))
+        return block
+
+    def _count_oversize(self, name: str, size: int, step: int) -> None:
+        """Add `step` to a statistic if memory of `size` bytes is too large to be split."""
+        most = self._settings.max_split_bytes
+        if most is not None and size >= most:
+            self.statistics.oversize[name].change(step)
 
     def _missing(self, pool: Pool, size: int) -> int:
         """Return the bytes that the driver has to give before the pool has a free block of `size` bytes."""
@@ -330,8 +349,8 @@ class CachingAllocator:
         page = expandable.page_of(pool)
         return expandable.bytes_to_map(expandable.run_for(pool, size), size, page) or -(-size // page) * page
 
-    def _map(self, pool: Pool, size: int, wanted: int) -> None:
-        """Let an expandable segment grow until it has a free block of `size` bytes; `wanted` bytes are missing."""
+    def _map(self, pool: Pool, size: int, wanted: int) -> Block:
+        """Let an expandable segment grow by `wanted` bytes; return its free block, of at least `size` bytes."""
         page = expandable.page_of(pool)
         run = expandable.run_for(pool, size)
         if not run:
@@ -342,10 +361,11 @@ class CachingAllocator:
             expandable.add_expandable_segment(pool, address, pages * page)
             run = expandable.run_for(pool, size)
         first_unmapped = next(block.address for block in run if not block.is_free)
-        expandable.map_pages(pool, run, size, page)
+        block = expandable.map_pages(pool, run, size, page)
         self.statistics.segments_changed(pool, 0, wanted)
         if self.history is not None:
             self.history.add("segment_map", first_unmapped, wanted)
+        return block
 
     def _release_idle(self, pools: list[Pool] | None = None) -> None:
         self.statistics.synchronized += 1
@@ -359,6 +379,8 @@ class CachingAllocator:
             before = pool.reserved
             released = pool.release_idle()
             count = len(released)
+            for _, size in released:
+                self._count_oversize("oversize_segments", size, -1)
             unmapped = expandable.unmap_free_pages(pool)
             if self.watch is not None and (released or unmapped) and not waited:
                 self.watch.wait_for_device()

@@ -46,8 +46,8 @@ def bytes_to_map(run: list[Block], size_bytes: int, page: int) -> int:
     return sum(_missing(run, size_bytes, page).values())
 
 
-def map_pages(pool: Pool, run: list[Block], size_bytes: int, page: int) -> None:
-    """Map the pages that a run lacks, and merge it to one free block."""
+def map_pages(pool: Pool, run: list[Block], size_bytes: int, page: int) -> Block:
+    """Map the pages that a run lacks, and return the free block to which it is merged."""
     missing = _missing(run, size_bytes, page)
     for index, block in enumerate(run):
         if block.is_free:
@@ -62,6 +62,7 @@ def map_pages(pool: Pool, run: list[Block], size_bytes: int, page: int) -> None:
     if first.after is not None:
         first.after.before = first
     insort(pool.free, (first.size, first.address, first))
+    return first
 
 
 def unmap_free_pages(pool: Pool) -> list[tuple[int, int]]:

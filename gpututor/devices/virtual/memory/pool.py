@@ -99,6 +99,10 @@ class Pool:
         position = self._best_fit(size_bytes)
         return None if position is None else self._cut(position, size_bytes)
 
+    def take_from(self, block: Block, size_bytes: int) -> Block:
+        """Return a free block, cut to `size_bytes`; the largest size that is split does not matter for a new one."""
+        return self._cut(bisect_left(self.free, (block.size, block.address)), size_bytes)
+
     def has(self, size_bytes: int) -> bool:
         """Return True if `take` would return a block."""
         return self._best_fit(size_bytes) is not None
@@ -121,7 +125,9 @@ class Pool:
             self.idle -= 1
             self.idle_bytes -= whole
         rest = whole - size_bytes
-        if rest >= self._least_rest and (self.max_split_bytes is None or self.is_small or whole < self.max_split_bytes):
+        if rest >= self._least_rest and (
+            self.max_split_bytes is None or self.is_small or size_bytes < self.max_split_bytes
+        ):
             block.size = size_bytes
             after = block.after
             tail = block.after = Block(self, address + size_bytes, rest, block, after)
@@ -166,12 +172,14 @@ class Pool:
             self.idle += 1
             self.idle_bytes += block.size
 
-    def add_segment(self, address: int, size_bytes: int) -> None:
+    def add_segment(self, address: int, size_bytes: int) -> Block:
+        """Return the free block of a new segment."""
         block = self.segments[address] = Block(self, address, size_bytes, None, None)
         insort(self.free, (size_bytes, address, block))
         self.reserved += size_bytes
         self.idle += 1
         self.idle_bytes += size_bytes
+        return block
 
     def release_idle(self) -> list[tuple[int, int]]:
         """Return the segments without storages to the driver; return the (address, bytes) of each."""
@@ -213,6 +221,9 @@ class Quantity:
             self.peak = max(self.peak, self.current + int(course.max()))
             self.current += int(course[-1])
             self.ever += int(changes[changes > 0].sum())
+
+    def change(self, by: int) -> None:
+        self.follow(np.array([by]))
 
     @property
     def meter(self) -> int:
@@ -271,7 +282,10 @@ class Statistics:
     An allocation only appends a row to a log; the figures are computed when they are read.
     """
 
-    __slots__ = ("_all", "_large", "_log", "_small", "out_of_memories", "retries", "synchronized")
+    __slots__ = (
+        *("_all", "_large", "_log", "_small", "max_split_bytes", "out_of_memories", "oversize", "retries"),
+        "synchronized",
+    )
 
     def __init__(self) -> None:
         self._all, self._small, self._large = _Figures(), _Figures(), _Figures()
@@ -283,6 +297,10 @@ class Statistics:
         self.synchronized = 0
         """Number of times that all streams were synchronized to free cached memory."""
         self.out_of_memories = 0
+        self.max_split_bytes: int | None = None
+        """Setting with which CUDA started: blocks of at least this size are not split."""
+        self.oversize = {"oversize_allocations": Quantity(), "oversize_segments": Quantity()}
+        """Numbers of allocations and segments that are too large to be split."""
 
     def note(self, pool: Pool, size: int, requested: int, active: int) -> None:
         """Log an allocation of `size` bytes, or a free if that is negative; `active` bytes are used from now on."""
@@ -343,13 +361,10 @@ class Statistics:
         nested: dict[str, Any] = {
             name: {pool: figures[name].as_dict() for pool, figures in pools.items()} for name in self._all
         }
-        nothing = Quantity()
         return {
             **nested,
-            # No block is oversize: the size that may be split is not limited (max_split_size).
-            "oversize_allocations": nothing.as_dict(),
-            "oversize_segments": nothing.as_dict(),
-            "max_split_size": -1,
+            **{name: quantity.as_dict() for name, quantity in self.oversize.items()},
+            "max_split_size": -1 if self.max_split_bytes is None else self.max_split_bytes,
             "num_alloc_retries": self.retries,
             "num_ooms": self.out_of_memories,
             "num_sync_all_streams": self.synchronized,
@@ -359,7 +374,7 @@ class Statistics:
 
     def _quantities(self) -> list[Quantity]:
         self._fold()
-        return [*self._all.values(), *self._small.values(), *self._large.values()]
+        return [*self._all.values(), *self._small.values(), *self._large.values(), *self.oversize.values()]
 
     def _fold(self) -> None:
         """Move the log into the figures."""

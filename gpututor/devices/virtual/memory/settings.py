@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpututor.devices.virtual import cuda_errors
+
 MIB = 1 << 20
 GRANULE = 512
 """Bytes: the size of every allocation is rounded up to a multiple of them (kMinBlockSize)."""
@@ -35,6 +37,8 @@ class AllocatorSettings:
     Empty if no interval has any."""
     expandable: bool = False
     """True if new segments can grow."""
+    fraction: float = 1.0
+    """Share of each GPU's memory that the process may use."""
     others: Mapping[str, Any] = field(default_factory=dict)
     """Settings without an effect on the virtual GPU."""
 
@@ -71,7 +75,8 @@ def settings_of_environment() -> AllocatorSettings:
 def parse_settings(text: str) -> AllocatorSettings:
     """Parse `text`; settings that it does not name have their defaults.
 
-    Raises `ValueError` with PyTorch's message for an unknown key or an impossible value.
+    Raises `ValueError` with PyTorch's message for an unknown key or an impossible value, and `NotImplementedError` for
+    CUDA's own allocator.
     """
     values: dict[str, Any] = {}
     # Commas inside brackets separate the values of one key.
@@ -85,6 +90,7 @@ def parse_settings(text: str) -> AllocatorSettings:
         values.pop("max_split_size_mb", None),
         values.pop("roundup_power2_divisions", ()),
         values.pop("expandable_segments", False),
+        values.pop("per_process_memory_fraction", 1.0),
         values,
     )
 
@@ -125,6 +131,16 @@ def _share(key: str, value: str) -> float:
     if not 0 < share < 1:
         raise ValueError(f"{key} is invalid, set it in (0.0, 1.0)")
     return share
+
+
+def _fraction(key: str, value: str) -> float:
+    try:
+        fraction = float(value)
+    except ValueError:
+        fraction = -1.0
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"{key} is invalid, set it in [0.0, 1.0]")
+    return fraction
 
 
 def _threads(key: str, value: str) -> int:
@@ -169,6 +185,8 @@ def _is_power_of_2(number: int) -> bool:
 def _backend(key: str, value: str) -> str:
     if value not in ("native", "cudaMallocAsync"):
         raise ValueError(f"Unknown allocator {key}, options are native and cudaMallocAsync")
+    if value != "native":
+        raise cuda_errors.unsupported(f"the allocator setting {key}:{value}", f"Use {key}:native, or leave it out.")
     return value
 
 
@@ -180,7 +198,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "backend": _backend,
     "max_non_split_rounding_mb": _number,
     "large_segment_size_mb": _number,
-    "per_process_memory_fraction": _share,
+    "per_process_memory_fraction": _fraction,
     "release_lock_on_cudamalloc": _truth,
     "graph_capture_record_stream_reuse": _truth,
     "pinned_use_cuda_host_register": _truth,

@@ -44,6 +44,8 @@ def test_sizes_are_rounded_up_to_the_divisions(text: str, taken: int) -> None:
         ("roundup_power2_divisions:3", "divisions"),
         ("roundup_power2_divisions:[3:1]", "intervals"),
         ("backend:other", "backend"),
+        ("per_process_memory_fraction:1.5", "per_process_memory_fraction"),
+        ("per_process_memory_fraction:half", "per_process_memory_fraction"),
     ],
 )
 def test_an_unknown_key_or_value_is_named(text: str, key: str) -> None:
@@ -153,3 +155,56 @@ def test_pages_are_given_back_after_expandable_segments_were_turned_off() -> Non
         tensors.clear()
         torch.empty(120 * MIB, dtype=torch.uint8, device="cuda")
         assert torch.cuda.memory_reserved() == 120 * MIB
+
+
+def test_a_new_segment_is_split_even_if_it_is_large() -> None:
+    with virtual_gpu():
+        torch._C._accelerator_setAllocatorSettings("max_split_size_mb:20")
+        first, second = (torch.empty(5 * MIB, dtype=torch.uint8, device="cuda") for _ in range(2))
+        assert second.data_ptr() == first.data_ptr() + 5 * MIB
+        assert torch.cuda.memory_reserved() == 20 * MIB
+
+
+def test_oversize_memory_is_counted_from_the_limit_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:40")
+
+    def figures() -> tuple[int, ...]:
+        stats = torch.cuda.memory_stats()
+        names = ("oversize_allocations.current", "oversize_allocations.peak", "oversize_segments.current")
+        return tuple(int(stats[name]) for name in names)
+
+    with virtual_gpu():
+        kept = [torch.empty(size * MIB, dtype=torch.uint8, device="cuda") for size in (30, 40, 50)]
+        assert torch.cuda.memory_stats()["max_split_size"] == 40 * MIB
+        assert figures() == (2, 2, 2)
+        del kept[1:]
+        assert figures() == (0, 2, 2)
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        assert figures() == (0, 0, 0)
+        torch._C._accelerator_setAllocatorSettings("")
+        assert torch.cuda.memory_stats()["max_split_size"] == 40 * MIB, "CUDA sets it at its start"
+    monkeypatch.delenv("PYTORCH_CUDA_ALLOC_CONF")
+    with virtual_gpu():
+        torch.cuda.init()
+        assert torch.cuda.memory_stats()["max_split_size"] == -1
+
+
+def test_the_environment_limits_the_share_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "per_process_memory_fraction:0.5")
+    with virtual_gpu(memory_bytes=100 * MIB):
+        assert torch.cuda.get_per_process_memory_fraction() == 0.5
+        with pytest.raises(torch.OutOfMemoryError, match=r"50\.00 MiB allowed; "):
+            torch.empty(60 * MIB, dtype=torch.uint8, device="cuda")
+        torch.cuda.set_per_process_memory_fraction(1.0)
+        assert torch.empty(60 * MIB, dtype=torch.uint8, device="cuda").nbytes == 60 * MIB
+
+
+def test_cudas_own_allocator_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "backend:cudaMallocAsync")
+    with virtual_gpu(), pytest.raises(NotImplementedError, match="backend:cudaMallocAsync"):
+        torch.ones(1, device="cuda")
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "backend:native")
+    with virtual_gpu():
+        assert torch.ones(1, device="cuda").item() == 1
+        assert torch.cuda.get_allocator_backend() == "native"
