@@ -157,8 +157,8 @@ class CachingAllocator:
         The streams in `recorded` were passed to `record_stream`.
         """
         # A graph's memory is not for others, and its replays are in the order of one stream.
-        is_shared = bool(recorded) and block.pool.pool_id == (0, 0)
-        others = [other for other in recorded if other != stream] if is_shared else ()
+        is_of_graph = bool(recorded) and self.graphs.is_captured(block.pool.pool_id)
+        others = () if is_of_graph else [other for other in recorded if other != stream]
         self._freed.append((block, size, None if self.watch is None else self.watch.moment(stream), others))
         if self.history is not None:
             self.history.add("free_requested", block.address, size, stream)

@@ -54,12 +54,14 @@ class StreamPools:
 class GraphPool(StreamPools):
     """Segments of one graph, or of several graphs that share them."""
 
-    __slots__ = ("graphs",)
+    __slots__ = ("graphs", "is_captured")
 
     def __init__(self, pool_id: PoolId) -> None:
         super().__init__(pool_id)
         self.graphs = 0
         """Number of live graphs and `MemPool`s; at 0, idle segments can be returned to the driver."""
+        self.is_captured = False
+        """True if a capture has used it."""
 
 
 class GraphPools:
@@ -81,6 +83,7 @@ class GraphPools:
     def begin(self, pool_id: PoolId, taken_by: Callable[[], bool]) -> None:
         """Allocate from that pool while `taken_by()` is True, until `end`."""
         self.capturing, self._taken_by = self.open(pool_id), taken_by
+        self.capturing.is_captured = True
 
     def end(self) -> None:
         self.capturing, self._taken_by = None, bool
@@ -88,6 +91,11 @@ class GraphPools:
     def chosen(self) -> GraphPool | None:
         """Return the pool for this thread's allocations; None for the general pool."""
         return self.capturing if self.capturing is not None and self._taken_by() else None
+
+    def is_captured(self, pool_id: PoolId) -> bool:
+        """Return True if a capture has used that pool; False for the general pool. Takes no lock."""
+        pool = self.by_id.get(pool_id)
+        return pool is not None and pool.is_captured
 
     def close(self, pool_id: PoolId) -> None:
         """Count the end of a graph. Takes no lock: destructors call it."""

@@ -118,3 +118,27 @@ def test_addresses_are_those_of_the_gpus_memory() -> None:
     assert x[2:].data_ptr() == x.data_ptr() + 8
     assert x.untyped_storage().data_ptr() == x.data_ptr()
     assert torch.zeros(0, device="cuda").data_ptr() == 0
+
+
+def test_recorded_memory_of_a_pool_waits_for_the_other_stream() -> None:
+    pool, side = torch.cuda.MemPool(), torch.cuda.Stream()
+    with torch.cuda.use_mem_pool(pool):
+        address = use_on_current(side)
+        with torch.cuda.stream(side):
+            soon = zeros()
+        torch.cuda.current_stream().synchronize()
+        with torch.cuda.stream(side):
+            later = zeros()
+    assert soon.data_ptr() != address
+    assert later.data_ptr() == address
+
+
+def test_memory_of_a_replayed_graph_is_free_at_once() -> None:
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = zeros()
+    CUDA._sleep(CYCLES)
+    graph.replay()
+    assert kept.data_ptr() != 0
+    del kept, graph
+    assert current("active_bytes") == 0
