@@ -191,6 +191,12 @@ class NoValues(RuntimeError):
         )
 
 
+def modes_removed() -> RuntimeError:
+    return RuntimeError(
+        "Code in the virtual GPU's block removed its modes from PyTorch's stacks: push back each mode that you pop."
+    )
+
+
 def backend_without_tensors(kind: str) -> NotImplementedError:
     """Return the error for a tensor on a device that only reports itself available."""
     return NotImplementedError(

@@ -343,8 +343,7 @@ function_modes_seen: Any = torch._C._EnableTorchFunction
 
 
 _count_function_modes: Any = torch._C._len_torch_function_stack
-
-
+_function_mode_at: Any = torch._C._get_function_stack_at
 _pop_function_mode: Any = torch._C._pop_torch_function_stack
 _push_function_mode: Any = torch._C._push_on_torch_function_stack
 
@@ -358,6 +357,21 @@ def without_function_modes() -> Iterator[None]:
     finally:
         for mode in reversed(modes):
             _push_function_mode(mode)
+
+
+_dispatch_modes: Any = torch.utils._python_dispatch._get_current_dispatch_mode_stack
+_push_dispatch_mode: Any = torch._C._push_on_torch_dispatch_stack
+
+
+def put_back_modes(function_mode: Any, dispatch_mode: Any) -> bool:
+    """Put those of both modes back that code has removed from this thread's stacks; return True if it has."""
+    lacks_function_mode = all(_function_mode_at(index) is not function_mode for index in range(_count_function_modes()))
+    lacks_dispatch_mode = all(mode is not dispatch_mode for mode in _dispatch_modes())
+    if lacks_function_mode:
+        _push_function_mode(function_mode)
+    if lacks_dispatch_mode:
+        _push_dispatch_mode(dispatch_mode)
+    return lacks_function_mode or lacks_dispatch_mode
 
 
 _fp32_precision: Any = torch._C._get_fp32_precision_getter

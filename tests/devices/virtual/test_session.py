@@ -54,6 +54,16 @@ def test_torch_is_restored_after_an_exception_too() -> None:
     assert torch.ones(1).device.type == "cpu"
 
 
+@pytest.mark.parametrize("pop", [torch.overrides._pop_mode, torch.utils._python_dispatch._pop_mode])
+def test_leaving_after_a_mode_was_popped_says_so(pop: Callable[[], object]) -> None:
+    with pytest.raises(RuntimeError, match="push back each mode that you pop"), virtual_gpu():
+        pop()
+    assert (torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()) == (0, 0)
+    assert not torch.utils._python_dispatch.is_in_torch_dispatch_mode()
+    with virtual_gpu(), torch.overrides._pop_mode_temporarily():
+        pass
+
+
 def test_each_machine_starts_fresh() -> None:
     with virtual_gpu(2):
         torch.cuda.set_device(1)

@@ -104,8 +104,11 @@ class ThreadModes:
 
     def __exit__(self, *exception: Any) -> None:
         _of_this_thread.depth -= 1
+        were_removed = torch_private.put_back_modes(self._functions, self._dispatch)
         self._functions.__exit__(*exception)
         self._dispatch.__exit__(*exception)
+        if were_removed:
+            raise cuda_errors.modes_removed()
 
 
 def _check_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
