@@ -31,7 +31,7 @@ def addition(device: str) -> Step:
     return lambda: x + y
 
 
-def training(device: str, *, inputs: int, hidden: int, batch: int) -> Step:
+def training(device: str, inputs: int, hidden: int, batch: int) -> Step:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(inputs, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 10))
     model = model.to(device)
@@ -79,10 +79,25 @@ OPERATOR: Contenders = {
     "virtual GPU": (recorded, lambda: addition("cuda")),
     "plain CPU": (nullcontext, lambda: addition("cpu")),
 }
+SHAPES = ((64, 128, 32), (784, 128, 64))
+"""Inputs, hidden neurons and batch of the models that are trained."""
 COMPILED: Contenders = {
     "virtual GPU, eager": (recorded, lambda: forward(compiled=False)),
     "virtual GPU, compiled": (recorded, lambda: forward(compiled=True)),
 }
+
+
+def steps(inputs: int, hidden: int, batch: int) -> Contenders:
+    """Return the contenders of a training step."""
+
+    def on(device: str) -> Callable[[], Step]:
+        return lambda: training(device, inputs, hidden, batch)
+
+    return {
+        "plain CPU": (nullcontext, on("cpu")),
+        "virtual GPU": (recorded, on("cuda")),
+        "virtual GPU, nothing recorded": (virtual_gpu, on("cuda")),
+    }
 
 
 def medians_us(contenders: Contenders, repeats: int, rounds: int) -> dict[str, float]:
@@ -125,22 +140,10 @@ def triton_seconds(elements: int = 1_000_000) -> float:
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 30
     compare("Addition of two 4 x 4 tensors", OPERATOR, REPEATS["operator"], rounds)
-    for inputs, hidden, batch in ((64, 128, 32), (784, 128, 64)):
-        shape = {"inputs": inputs, "hidden": hidden, "batch": batch}
-
-        def on(device: str, shape: dict[str, int] = shape) -> Callable[[], Step]:
-            return lambda: training(device, **shape)
-
-        compare(
-            f"A training step with Adam: {inputs}-{hidden}-10, batch {batch}",
-            {
-                "plain CPU": (nullcontext, on("cpu")),
-                "virtual GPU": (recorded, on("cuda")),
-                "virtual GPU, nothing recorded": (virtual_gpu, on("cuda")),
-            },
-            REPEATS["step"],
-            rounds,
-        )
+    for shape in SHAPES:
+        inputs, hidden, batch = shape
+        title = f"A training step with Adam: {inputs}-{hidden}-10, batch {batch}"
+        compare(title, steps(*shape), REPEATS["step"], rounds)
     compare("A later call of six layers without gradients", COMPILED, REPEATS["compiled"], max(rounds // 6, 1))
     if find_spec("triton") is not None:
         print(f"A Triton kernel of 1,000,000 elements in blocks of 1,024\n  {triton_seconds():.2f} s of processor time")
