@@ -1,12 +1,16 @@
-"""`tools/pytorch_tests.py` on a small suite: each end of a test is counted once."""
+"""`tools/pytorch_tests.py` on a small suite and a small archive: each end of a test is counted once."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
+import tarfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -92,3 +96,62 @@ def test_each_end_of_a_test_is_counted(tool: ModuleType, tmp_path: Path, monkeyp
     assert kinds == {"fails": "wrong", "is_refused": "unsupported", "takes_too_long": "timeout"}
     line = tool.line_of("small", list(results.values()), 0, table)
     assert line.split() == ["small", "3", "0", "0", "1", "1", "2", "1", "0", "42.9", "%"]
+
+
+def test_only_the_archives_test_folder_is_unpacked(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "pytorch"
+    for name in ("test/test_torch.py", "test/distributed/test_c10d.py", "torch/__init__.py", "setup.py"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(f"# {name}")
+    archive, folder = tmp_path / "pytorch.tar.xz", tmp_path / "unpacked"
+    with tarfile.open(archive, "w:xz") as tar:
+        tar.add(source, "pytorch-2.6.0")
+    monkeypatch.setattr(sys, "argv", ["pytorch_tests.py", "unpack", str(archive), str(folder)])
+    tool.main()
+    assert capsys.readouterr().out == f"2 files in {folder / 'test'}\n"
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert sorted(str(path.relative_to(folder)) for path in files) == [
+        "test/distributed/test_c10d.py",
+        "test/test_torch.py",
+    ]
+    assert (folder / "test" / "test_torch.py").read_text() == "# test/test_torch.py"
+
+
+def test_a_later_run_continues_from_its_file(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "test_torch.py").touch()
+    results = tmp_path / "results.json"
+    ran: list[list[str]] = []
+
+    class Runner:
+        """Stand-in whose test `fails` passes from the second time on."""
+
+        def __init__(self, *_: Any, **__: Any) -> None: ...
+
+        def collect(self, only: str) -> list[str]:
+            return ["passes", "fails", "last"]
+
+        def run(self, tests: Sequence[str], deadline: float) -> Iterator[list[Any]]:
+            ran.append(list(tests))
+            for test in tests[:2]:  # the last one runs out of time
+                fails = test == "fails" and len(ran) == 1
+                yield [tool.Result(test, "failed" if fails else "passed", "E" if fails else "")]
+
+    monkeypatch.setattr(tool, "Runner", Runner)
+    monkeypatch.setattr(tool, "suites", lambda: {"small": tool.Suite("small", "test_small.py")})
+
+    def outcomes(*options: str) -> dict[str, str]:
+        monkeypatch.setattr(sys, "argv", ["pytorch_tests.py", "run", str(tmp_path), "--json", str(results), *options])
+        tool.main()
+        return {row["test"]: row["outcome"] for row in json.loads(results.read_text())["small"]}
+
+    assert outcomes() == {"passes": "passed", "fails": "failed"}
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line.split() == ["small", "1", "0", "0", "0", "0", "1", "0", "1", "50.0", "%"]
+    assert outcomes() == {"passes": "passed", "fails": "failed", "last": "passed"}
+    assert outcomes("--again") == {"passes": "passed", "last": "passed", "fails": "passed"}
+    assert ran == [["passes", "fails", "last"], ["last"], ["fails"]]

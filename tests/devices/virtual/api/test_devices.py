@@ -273,6 +273,25 @@ def test_the_accelerator_agrees_with_cuda_in_everything(two_gpus: VirtualMachine
     torch.accelerator.synchronize(1)
 
 
+def test_the_device_functions_of_c_share_the_current_device(two_gpus: VirtualMachine) -> None:
+    for index in (1, 0):
+        torch._C._cuda_setDevice(index)
+        assert CUDA.current_device() == torch.ones(1, device="cuda").device.index == index
+        CUDA.set_device(1 - index)
+        assert torch._C._cuda_getDevice() == 1 - index
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        torch._C._cuda_setDevice(2)
+
+
+def test_resets_of_cublas_workspaces_leave_memory_and_products(two_gpus: VirtualMachine) -> None:
+    functions: Any = torch._C
+    x = torch.ones(64, 64, device="cuda")
+    before = (x @ x).sum().item(), CUDA.memory_allocated(), CUDA.memory_reserved()
+    functions._cuda_clearCublasWorkspaces()
+    functions._cuda_resetCublasWorkspaceSize()
+    assert ((x @ x).sum().item(), CUDA.memory_allocated(), CUDA.memory_reserved()) == before
+
+
 def test_sync_debug_mode_warns_or_raises_on_synchronization(two_gpus: VirtualMachine) -> None:
     words = "called a synchronizing CUDA operation"
     x = torch.ones(3, device="cuda")

@@ -75,6 +75,15 @@ def test_each_failed_retry_is_counted_too() -> None:
     assert retries() == 3
 
 
+def test_each_emptying_of_the_cache_synchronizes_all_streams_once() -> None:
+    taken(40)
+    for count in (1, 2):
+        torch.cuda.empty_cache()
+        assert torch.cuda.memory_stats()["num_sync_all_streams"] == count
+    torch.cuda.reset_accumulated_memory_stats()
+    assert torch.cuda.memory_stats()["num_sync_all_streams"] == 0
+
+
 def test_results_that_only_fit_one_by_one_count_one_retry() -> None:
     kept, values = taken(20), torch.zeros(3 * MIB, device="cuda")
     with pytest.raises(torch.OutOfMemoryError):
