@@ -23,7 +23,7 @@ from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_
 from gpututor.devices.virtual.memory.settings import settings_of_environment
 from gpututor.devices.virtual.operator_registry import add_calls, add_rules
 from gpututor.devices.virtual.operators import (
-    attention,
+    attention_kernels,
     autocast,
     cuda_kernels,
     dispatch,
@@ -85,7 +85,7 @@ def virtual_gpu(
             yield machine
         return
     add_rules({**special_rules(), **shape_only.guarded(collective_rules()), **cuda_kernels.composite_rules()})
-    calls = {**cuda_kernels.DEVICE_CALLS, **recurrent.DEVICE_CALLS, **attention.DEVICE_CALLS}
+    calls = {**cuda_kernels.DEVICE_CALLS, **recurrent.DEVICE_CALLS, **attention_kernels.DEVICE_CALLS}
     add_calls({**calls, **half_precision.half_calls(calls)})
     fill_handlers()
     child_processes.leave()

@@ -2,8 +2,7 @@
 
 For a virtual tensor, C++ would run attention unfused: two products and a softmax, with the score matrix in memory. So
 the backend is chosen here, as in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. Each backend is CUDA's own
-operator, with PyTorch's autograd; the CPU's fused kernel computes its values. The CPU has no fused kernel for dropout,
-for keys with fewer heads than queries, and under torch.func. In these cases attention runs unfused.
+operator, with PyTorch's autograd; `attention_kernels` computes its values. Under torch.func, attention runs unfused.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 _HALF = (torch.float16, torch.bfloat16)
 _AMPERE = (8, 0)
 aten = torch.ops.aten
-_on_cpu: Any = aten._scaled_dot_product_flash_attention_for_cpu.default._op
-_backward_on_cpu: Any = aten._scaled_dot_product_flash_attention_for_cpu_backward.default._op
 
 
 def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -42,9 +39,9 @@ def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensors = [autocast.cast(tensor, dtype) for tensor in tensors]
         mask = autocast.cast(mask, dtype)
     query, key, value = tensors
-    call = _Call(query, key, value, mask, given)
-    backends = call.backends()
-    if not backends or not call.is_fused_on_cpu():
+    backends = _Call(query, key, value, mask, given).backends()
+    on_same_device = query._device is key._device is value._device
+    if not backends or not on_same_device or torch_private.functorch_is_on():
         return func(*args, **kwargs)
     return _call_backend(backends, tensors, mask, given)
 
@@ -53,7 +50,7 @@ def attention_in_graph(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     """Run `scaled_dot_product_attention` on the fake tensors of a graph that is captured for the compiler."""
     given, tensors, mask = _given(args, kwargs)
     query, key, value = tensors
-    backends = [] if given.get("dropout_p") else _Call(query, key, value, mask, given).backends()
+    backends = _Call(query, key, value, mask, given).backends()
     return _call_backend(backends, tensors, mask, given) if backends else func(*args, **kwargs)
 
 
@@ -68,13 +65,13 @@ def _call_backend(backends: list[_Backend], tensors: list[Any], mask: Any, given
     """Call the operator of the backend that CUDA would choose."""
     if mask is not None and mask.dtype is torch.bool:
         mask = torch.zeros_like(mask, dtype=tensors[0].dtype).masked_fill_(mask.logical_not(), -torch.inf)
-    causal, scale = bool(given.get("is_causal", False)), given.get("scale")
+    dropout, causal, scale = given.get("dropout_p", 0.0), bool(given.get("is_causal", False)), given.get("scale")
     capability = _gpu_of(tensors[0]).spec.capability
     chosen = min(backends, key=lambda backend: backend.rank(capability))
     if chosen.takes_masks:
         saves = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-        return chosen.operator(*tensors, mask, saves, 0.0, causal, scale=scale)[0]
-    return chosen.operator(*tensors, 0.0, causal, False, scale=scale)[0]
+        return chosen.operator(*tensors, mask, saves, dropout, causal, scale=scale)[0]
+    return chosen.operator(*tensors, dropout, causal, False, scale=scale)[0]
 
 
 def _gpu_of(tensor: Any) -> VirtualGpu:
@@ -228,17 +225,6 @@ class _Call:
             )
         return ""
 
-    def is_fused_on_cpu(self) -> bool:
-        """Return True if the CPU has a fused kernel for this call."""
-        return (
-            not torch_private.functorch_is_on()
-            and not self.given.get("dropout_p")
-            and not self.given.get("enable_gqa", False)
-            and self.query._device is self.key._device is self.value._device
-            and self._shapes[0][:2] == self._shapes[1][:2]
-            and self._shapes[0][3] <= 256
-        )
-
     def _mask_fits(self) -> bool:
         mask, query, key = self.mask, self.query, self.key
         if self.given.get("is_causal", False) or mask.requires_grad or mask.dtype not in (torch.bool, query.dtype):
@@ -247,89 +233,3 @@ class _Call:
         return mask.dim() in (2, 4) and all(
             length in (1, whole) for length, whole in zip(reversed(mask.shape), reversed(wanted), strict=False)
         )
-
-
-def _seed(query: Any) -> Any:
-    """Return a placeholder for the seed or the offset of dropout, which these calls do not have."""
-    return query.new_empty((), dtype=torch.int64)
-
-
-def _flash(
-    query: Any,
-    key: Any,
-    value: Any,
-    dropout: float = 0.0,
-    causal: bool = False,
-    debug: bool = False,
-    *,
-    scale: Any = None,
-) -> tuple[Any, ...]:
-    out, sums = _on_cpu(query, key, value, 0.0, causal, attn_mask=None, scale=scale)
-    nothing = query.new_empty((0,))
-    state = query.new_empty((2,), dtype=torch.uint64)
-    return out, sums, nothing, nothing, query.shape[2], key.shape[2], state, _seed(query), nothing
-
-
-def _efficient(
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    saves: bool,
-    dropout: float = 0.0,
-    causal: bool = False,
-    *,
-    scale: Any = None,
-) -> tuple[Any, ...]:
-    out, *rest = _with_a_mask(query, key, value, mask, saves, causal, scale)
-    # The kernel writes (batch, length, heads, features), whatever the layout of the query (attention.cu).
-    return out.transpose(1, 2).contiguous().transpose(1, 2), *rest
-
-
-def _with_a_mask(
-    query: Any, key: Any, value: Any, mask: Any, saves: bool, causal: bool, scale: Any
-) -> tuple[Any, Any, Any, Any]:
-    out, sums = _on_cpu(query, key, value, 0.0, causal, attn_mask=mask, scale=scale)
-    return out, sums if saves else query.new_empty((0,)), query.new_empty((0,)), query.new_empty((0,))
-
-
-def _cudnn(
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    saves: bool,
-    dropout: float = 0.0,
-    causal: bool = False,
-    debug: bool = False,
-    *,
-    scale: Any = None,
-) -> tuple[Any, ...]:
-    out, sums, seed, offset = _with_a_mask(query, key, value, mask, saves, causal, scale)
-    lengths = query.shape[2], key.shape[2]
-    return out, sums, seed, offset, *lengths, _seed(query), _seed(query), query.new_empty((0,))
-
-
-def _efficient_backward(*args: Any, scale: Any = None) -> tuple[Any, ...]:
-    grad, query, key, value, mask, out, sums = args[:7]
-    causal = args[11] if len(args) > 11 else False
-    return *_gradients((grad, query, key, value, out, sums), mask, causal, scale), None
-
-
-def _gradients(tensors: Any, mask: Any, causal: bool, scale: Any) -> tuple[Any, ...]:
-    return tuple(_backward_on_cpu(*tensors, 0.0, causal, attn_mask=mask, scale=scale))
-
-
-DEVICE_CALLS: dict[Any, Any] = {
-    aten._scaled_dot_product_flash_attention.default: _flash,
-    aten._scaled_dot_product_flash_attention_backward.default: lambda *args, scale=None: _gradients(
-        args[:6], None, args[11], scale
-    ),
-    aten._scaled_dot_product_efficient_attention.default: _efficient,
-    aten._scaled_dot_product_efficient_attention_backward.default: _efficient_backward,
-    aten._scaled_dot_product_cudnn_attention.default: _cudnn,
-    aten._scaled_dot_product_cudnn_attention_backward.default: lambda *args, scale=None: _gradients(
-        args[:6], args[8], args[14], scale
-    ),
-}
-"""Functions that compute CUDA's operators on the CPU."""

@@ -24,6 +24,8 @@ _PER_CALL = 4
 """Numbers that one call of Philox returns (curand4_engine_calls)."""
 _FIXED = {"poisson": 20, "_standard_gamma": 10, "_sample_dirichlet": 10, "binomial": 42}
 """Offset increments of kernels that use rejection sampling (Distributions.cu)."""
+_WARP = 32
+"""Numbers that flash attention draws for each head of a sequence (flash_api.cpp)."""
 _Real = torch_private.Generator
 
 
@@ -138,6 +140,8 @@ def _check_capture(machine: VirtualMachine, gpu: VirtualGpu, state: RandomState)
 
 def _offset(op: Operator, args: Any, out: Any, gpu: VirtualGpu) -> int:
     """Return how far a kernel advances the offset."""
+    if op.attends:
+        return _offset_of_attention(op, args)
     tensors = tensors_of(out) or tensors_of(args)
     count = tensors[0].numel() if tensors else 0
     if not count:
@@ -151,3 +155,13 @@ def _offset(op: Operator, args: Any, out: Any, gpu: VirtualGpu) -> int:
     blocks = min(gpu.spec.multiprocessors * (gpu.spec.threads_per_multiprocessor // _BLOCK), -(-count // _BLOCK))
     unroll = 2 if tensors[0].dtype is torch.float64 else 4
     return ((count - 1) // (_BLOCK * blocks * unroll) + 1) * _PER_CALL
+
+
+def _offset_of_attention(op: Operator, args: Any) -> int:
+    """Return how far fused attention advances the offset: only for dropout, in the forward pass (attention.cu)."""
+    place = op.parameters.index("dropout_p")
+    if "backward" in op.name or place >= len(args) or not args[place]:
+        return 0
+    batch, heads, length, _ = args[0].shape
+    count = batch * heads * (_WARP if "flash" in op.name else length * args[1].shape[2])
+    return int(-(-count // _PER_CALL) * _PER_CALL)

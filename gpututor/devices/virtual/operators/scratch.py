@@ -16,6 +16,7 @@ argument or a result; `2*argument0` means two such blocks:
     search1       CUB's own memory while it finds a mask's elements, less the result, which is allocated later
     summed1       the indices of a put that accumulates, as CUDA sorts them
     sorted0       the buffers of CUB's sort, if the sorted dimension is long
+    grouped2      the gradients of keys or values for each head of the query (argument 1), if they have fewer heads
 
 The sources are the functions in aten/src/ATen/native/cuda; peaks on an H200 agree.
 """
@@ -153,11 +154,17 @@ def _sorted(position: int, call: Call) -> int:
     return tensor.numel() * (8 + 8 + tensor.element_size())
 
 
+def _grouped(position: int, call: Call) -> int:
+    heads = [call[0][place].shape[1] for place in (1, position)]
+    return 0 if heads[0] == heads[1] else _argument(position, call) // heads[1] * heads[0]
+
+
 _UNITS: dict[str, Callable[[int, Call], int]] = {
     "argument": _argument,
     "bools": lambda position, call: _elements(position, call, 1),
     "channels": _channels,
     "converted": _converted,
+    "grouped": _grouped,
     "indices": lambda position, call: _elements(position, call, 8),
     "loss": _loss,
     "result": _result,

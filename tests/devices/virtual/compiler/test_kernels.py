@@ -114,6 +114,11 @@ def test_attention_is_cudas_kernel() -> None:
     names = _kernels(_events(attend, (2, 4, 128, 64)))
     assert "aten::_scaled_dot_product_cudnn_attention" in names
 
+    def drop(q: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q.half(), q.half(), q.half(), dropout_p=0.5) * 2
+
+    assert _kernels(_events(drop, (2, 4, 128, 64))) == names
+
 
 def test_a_call_is_a_range_and_a_compilation_is_another() -> None:
     with virtual_gpu(recorder=Recorder([__file__])) as machine:

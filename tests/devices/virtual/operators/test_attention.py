@@ -101,7 +101,6 @@ def with_the_math_backend() -> None:
 @pytest.mark.parametrize(
     "program",
     [
-        lambda: attend(*heads(), dropout_p=0.5),
         lambda: torch.func.vmap(attend)(*heads()),
         lambda: attend(*heads(), torch.randn(SHAPE[2], SHAPE[2], device="cuda", requires_grad=True)),
         with_the_math_backend,
@@ -109,6 +108,89 @@ def with_the_math_backend() -> None:
 )
 def test_unfusable_calls_run_as_several_kernels(program: Callable[[], object]) -> None:
     assert not {FLASH, EFFICIENT, CUDNN} & set(kernels(program))
+
+
+@pytest.mark.parametrize("values", [True, False])
+@pytest.mark.parametrize("backend", BACKENDS[:3])
+def test_dropout_and_grouped_heads_cost_what_the_fused_kernel_costs(backend: Any, values: bool) -> None:
+    """A matrix of all pairs would take 8 MiB."""
+
+    def costs(heads: int, **options: Any) -> tuple[int, int]:
+        with virtual_gpu(1, "H200", values=values) as machine, torch.nn.attention.sdpa_kernel(backend):
+            shapes = [(1, count, 1024, 16) for count in (4, heads, heads)]
+            inputs = [torch.randn(shape, dtype=torch.float16, device="cuda", requires_grad=True) for shape in shapes]
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            began, size = machine.clock.host.now, torch.cuda.memory_allocated()
+            attend(*inputs, **options).sum().backward()
+            torch.cuda.synchronize()
+            return torch.cuda.max_memory_allocated() - size, machine.clock.host.now - began
+
+    plain = costs(4)
+    dropped = costs(4, dropout_p=0.25)
+    assert abs(dropped[0] - plain[0]) <= 512, "at most the memory of a seed"
+    assert dropped[1] == plain[1]
+    if backend is not BACKEND.EFFICIENT_ATTENTION:
+        grouped = costs(2, enable_gqa=True)
+        assert grouped[0] < plain[0] + 2 * 4 * 1024 * 16 * 2
+        assert grouped[1] <= plain[1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS[:3])
+@pytest.mark.parametrize("causal", [False, True])
+def test_dropout_hides_weights_from_the_results_and_the_gradients(backend: Any, causal: bool) -> None:
+    with virtual_gpu(1, "H200"), torch.nn.attention.sdpa_kernel(backend):
+        query, key = (torch.randn(4, 8, 16, 16, dtype=torch.float16, device="cuda") for _ in range(2))
+        unit = torch.eye(16, dtype=torch.float16, device="cuda").expand_as(query)
+        inputs = [query.requires_grad_(), key.requires_grad_(), torch.randn_like(query, requires_grad=True)]
+        whole = attend(query, key, unit, is_causal=causal)
+        torch.cuda.manual_seed(3)
+        weights = attend(query, key, unit, dropout_p=0.25, is_causal=causal)
+        torch.cuda.manual_seed(3)
+        out = attend(*inputs, dropout_p=0.25, is_causal=causal)
+        out.square().sum().backward()
+        given, factors, got = [tensor.detach().float().cpu() for tensor in (whole, weights, out)]
+        gradients = [gradient(tensor).float().cpu() for tensor in inputs]
+        hosts = [tensor.detach().float().cpu().requires_grad_() for tensor in inputs]
+    kept = factors != 0
+    assert 0.2 < 1 - kept[given > 0].float().mean() < 0.3
+    torch.testing.assert_close(factors, given * kept / 0.75, rtol=1e-2, atol=1e-3)
+    scores = hosts[0] @ hosts[1].mT / 4
+    if causal:
+        scores = scores.masked_fill(torch.ones(16, 16).triu(1).bool(), -torch.inf)
+    expected = (scores.softmax(-1) * kept / 0.75) @ hosts[2]
+    torch.testing.assert_close(got, expected, rtol=1e-2, atol=1e-2)
+    expected.square().sum().backward()
+    for tensor, host in zip(gradients, hosts, strict=True):
+        torch.testing.assert_close(tensor, gradient(host), rtol=2e-2, atol=2e-2)
+
+
+def test_a_replay_draws_new_dropout_for_attention_and_its_gradients() -> None:
+    with virtual_gpu(1, "A100"):
+        query = torch.randn(1, 1, 16, 16, device="cuda", requires_grad=True)
+        unit = torch.eye(16, device="cuda")[None, None]
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = attend(query, query, unit, dropout_p=0.5)
+            (change,) = torch.autograd.grad(out.square().sum(), query)
+        results = []
+        for _ in range(2):
+            graph.replay()
+            results.append((out.detach().cpu(), change.cpu()))
+    assert not any(torch.equal(first, second) for first, second in zip(*results, strict=True))
+    assert all(change.isfinite().all() for _, change in results)
+
+
+@pytest.mark.parametrize(("backend", "advance"), [(BACKENDS[0], 256), (BACKENDS[1], 4608), (BACKENDS[2], 4608)])
+def test_only_dropout_advances_the_generator(backend: Any, advance: int) -> None:
+    with virtual_gpu(1, "H200"), torch.nn.attention.sdpa_kernel(backend):
+        inputs, generator = heads(torch.float16, requires_grad=True), torch.cuda.default_generators[0]
+        offsets = []
+        for dropout in (0.0, 0.5):
+            before = generator.get_offset()
+            attend(*inputs, dropout_p=dropout).sum().backward()
+            offsets.append(generator.get_offset() - before)
+    assert offsets == [0, advance]
 
 
 def test_half_precision_is_faster_and_stores_no_score_matrix() -> None:
@@ -165,9 +247,13 @@ def test_a_backend_that_can_run_does(backend: Any, model: str, dtype: torch.dtyp
 def test_flash_attention_takes_fewer_heads_of_keys() -> None:
     with virtual_gpu(1, "A100"), torch.nn.attention.sdpa_kernel(BACKEND.FLASH_ATTENTION):
         query, key, value = heads(torch.float16)
-        grouped = attend(query, key[:, :2], value[:, :2], enable_gqa=True)
-        each = [tensor[:, :2].repeat_interleave(2, 1) for tensor in (key, value)]
-        torch.testing.assert_close(grouped, attend(query, *each), rtol=1e-2, atol=1e-3)
+        key, value = (tensor[:, :2].requires_grad_() for tensor in (key, value))
+        grouped = attend(query, key, value, enable_gqa=True)
+        whole = attend(query, *[tensor.repeat_interleave(2, 1) for tensor in (key, value)])
+        torch.testing.assert_close(grouped, whole, rtol=1e-2, atol=1e-3)
+        gradients = [torch.autograd.grad(out.square().sum(), (key, value)) for out in (grouped, whole)]
+        for first, second in zip(*gradients, strict=True):
+            torch.testing.assert_close(first, second, rtol=1e-2, atol=1e-3)
 
 
 @pytest.mark.parametrize("backend", BACKENDS[:3])
