@@ -18,9 +18,12 @@ from gpututor.devices.virtual.operator_registry import Operator
 from gpututor.devices.virtual.operators import fallbacks
 from gpututor.devices.virtual.operators.draws import RandomState, draw_from, state_for
 from gpututor.devices.virtual.operators.operands import resolved
+from gpututor.devices.virtual.tensors.moves import saturate
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 Tensor = torch.Tensor
+_Devices = tuple[torch.device, torch.device]
+"""The devices of a copy: source and target."""
 _COPIES = ("aten::copy_", "aten::_to_copy")
 
 
@@ -42,7 +45,7 @@ def save_before(machine: VirtualMachine, gpu: VirtualGpu, op: Operator, args: Se
             save(capture, tensor)
 
 
-def save_before_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor) -> None:
+def save_before_copy(machine: VirtualMachine, devices: _Devices, target: Tensor) -> None:
     capture = _capture_of_copy(machine, devices)
     if capture is not None:
         save(capture, target)
@@ -126,14 +129,15 @@ def _compute(
         return fallbacks.retry(error, op, list(args), kwargs)
 
 
-def keep_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor, source: Tensor) -> None:
+def keep_copy(machine: VirtualMachine, devices: _Devices, target: Tensor, source: Tensor, non_blocking: bool) -> None:
     """Add a copy between `devices`, from one CPU tensor to another, to the graph."""
     capture = _capture_of_copy(machine, devices)
     if capture is not None:
-        capture.add(partial(_overwrite, target, source) if machine.values else lambda: None, _COPIES)
+        again = partial(_overwrite, target, source, devices, non_blocking)
+        capture.add(again if machine.values else lambda: None, _COPIES)
 
 
-def _capture_of_copy(machine: VirtualMachine, devices: tuple[torch.device, ...]) -> GraphCapture | None:
+def _capture_of_copy(machine: VirtualMachine, devices: _Devices) -> GraphCapture | None:
     device = next((device for device in devices if device.type == "cuda"), None)
     return None if device is None else _capture(machine, machine.gpus[device.index])
 
@@ -154,8 +158,9 @@ def replay(steps: tuple[Callable[[], None], ...]) -> None:
             step()
 
 
-def _overwrite(target: Tensor, source: Tensor) -> None:
+def _overwrite(target: Tensor, source: Tensor, devices: _Devices, non_blocking: bool) -> None:
     target.copy_(source)
+    saturate(target, source, devices, non_blocking)
 
 
 def _resolved(out: Any) -> Any:

@@ -17,7 +17,7 @@ from gpututor.devices.virtual.operators.graph_replay import keep_copy, save_befo
 from gpututor.devices.virtual.operators.operands import UnwrappedArguments, bytes_of, follow_host, resolved
 from gpututor.devices.virtual.operators.sparse import copy_sparse
 from gpututor.devices.virtual.tensors import tensor as bits
-from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy
+from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy, saturate
 from gpututor.devices.virtual.tensors.sparse import follow_sparse
 from gpututor.devices.virtual.tensors.storage import on_host, virtual_storage
 from gpututor.devices.virtual.tensors.subclasses import alias
@@ -63,13 +63,12 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     out = func(host, **options, device=CPU if target.type == "cpu" else machine.host_device)
     if out.is_meta:
         known_values.remember_copy(out, host)
-    if source.type == "cuda" and dtype in _SATURATING and host.dtype.is_floating_point and machine.values:
-        _saturate(host, out)
+    saturate(out, host, (source, target), non_blocking)
     if target.type == "cpu" and non_blocking:
         # CUDA copies into page-locked memory here, so the host does not wait.
         pin(out)
     if active_machine().capture is not None:
-        keep_copy(active_machine(), (source, target), out, host)
+        keep_copy(active_machine(), (source, target), out, host, non_blocking)
     access = record_copy(
         source,
         target,
@@ -85,19 +84,6 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         copies.record_upload(active_machine(), host, target.index, access)
     races.record_copy(active_machine(), access, args[0], moved_to, asynchronous=non_blocking)
     return VirtualTensor(out, target) if target.type == "cuda" else out
-
-
-_SATURATING = (torch.int32, torch.int64)
-
-
-def _saturate(source: torch.Tensor, target: torch.Tensor) -> None:
-    """Convert NaN to 0 and numbers out of range to the nearest integer, as GPUs do (PTX ISA, `cvt`)."""
-    limits = torch.iinfo(target.dtype)
-    if bool((source.abs() < limits.max).all()):
-        return
-    target.masked_fill_(source.isnan(), 0)
-    target.masked_fill_(source >= float(limits.max), limits.max)
-    target.masked_fill_(source <= float(limits.min), limits.min)
 
 
 _EXACT = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
@@ -116,10 +102,11 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if active_machine().capture is not None:
         save_before_copy(active_machine(), (source, target), target_host)
     func(target_host, source_host)
+    saturate(target_host, source_host, (source, target), non_blocking)
     if target_host.is_meta:
         known_values.follow_copy(target_host, source_host)
     if active_machine().capture is not None:
-        keep_copy(active_machine(), (source, target), target_host, source_host)
+        keep_copy(active_machine(), (source, target), target_host, source_host, non_blocking)
     if target_host.layout is not torch.strided:
         if type(args[0]) is VirtualTensor:
             follow_sparse(args[0])

@@ -16,6 +16,7 @@ from gpututor.devices.virtual.clock.timeline import StreamTask
 from gpututor.devices.virtual.execution.pinned_memory import pinned_memory
 from gpututor.devices.virtual.machine import active_machine
 
+_SATURATING = (torch.int32, torch.int64)
 _pinned_storages: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
 
@@ -44,6 +45,25 @@ def pinned(tensor: torch.Tensor) -> bool:
 
 def forget_pinned() -> None:
     _pinned_storages.clear()
+
+
+def saturate(
+    target: torch.Tensor, source: torch.Tensor, devices: tuple[torch.device, torch.device], non_blocking: bool
+) -> None:
+    """Correct the integers of a copy from the first device to the second if a GPU converts them.
+
+    GPUs convert NaN to 0, and numbers out of range to the nearest integer (PTX ISA, `cvt`).
+    """
+    gpus = sum(device.type == "cuda" for device in devices)
+    on_gpu = gpus == 2 or (gpus == 1 and non_blocking)
+    if not on_gpu or target.dtype not in _SATURATING or not source.dtype.is_floating_point or target.is_meta:
+        return
+    limits = torch.iinfo(target.dtype)
+    if bool((source.abs() < limits.max).all()):
+        return
+    target.masked_fill_(source.isnan(), 0)
+    target.masked_fill_(source >= float(limits.max), limits.max)
+    target.masked_fill_(source <= float(limits.min), limits.min)
 
 
 def record_copy(

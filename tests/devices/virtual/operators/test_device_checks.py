@@ -305,6 +305,53 @@ def test_conversions_to_integers_saturate_and_nan_is_zero(dtype: torch.dtype) ->
     assert converted == [0, limits.max, limits.min, limits.max, 2, -2]
 
 
+def _replayed(source: torch.Tensor) -> torch.Tensor:
+    graph, kept = torch.cuda.CUDAGraph(), torch.zeros(2, dtype=torch.int32, device="cuda")
+    with torch.cuda.graph(graph):
+        made = source.int()
+        kept.copy_(source)
+    graph.replay()
+    assert torch.equal(made, kept)
+    return made
+
+
+def _assigned(source: torch.Tensor) -> torch.Tensor:
+    target = torch.zeros(2, dtype=torch.int32, device="cuda")
+    target[:] = source
+    return target
+
+
+def _copied_later(source: torch.Tensor) -> torch.Tensor:
+    result = source.to("cpu", torch.int32, non_blocking=True)
+    torch.cuda.synchronize()
+    return result
+
+
+_HOST = torch.tensor([float("nan"), 3e10])
+_ON_A_GPU: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    lambda source: source.int(),
+    lambda source: torch.zeros(2, dtype=torch.int32, device="cuda").copy_(source),
+    lambda source: torch.zeros(2, dtype=torch.int32, device="cuda").copy_(_HOST, non_blocking=True),
+    lambda source: source.to("cuda:1", torch.int32),
+    _assigned,
+    _replayed,
+    _copied_later,
+]
+_ON_THE_CPU: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    lambda source: source.to("cpu", torch.int32),
+    lambda source: torch.zeros(2, dtype=torch.int32).copy_(source),
+    lambda source: torch.zeros(2, dtype=torch.int32, device="cuda").copy_(_HOST),
+]
+
+
+@pytest.mark.parametrize("copy", [*_ON_A_GPU, *_ON_THE_CPU])
+def test_the_converting_device_decides_the_integers(copy: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """A blocking copy between host and GPU converts on the CPU, whose integers do not saturate."""
+    with virtual_gpu(2):
+        converted = copy(_HOST.to("cuda")).tolist()
+    assert converted == ([0, 2**31 - 1] if copy in _ON_A_GPU else _HOST.int().tolist())
+
+
 def test_dividing_integers_by_zero_is_no_error_and_other_quotients_are_right(two_gpus: VirtualMachine) -> None:
     x, y = torch.tensor([7, 7, -7], device="cuda"), torch.tensor([2, 0, 2], device="cuda")
     assert (x // y).tolist()[::2] == [3, -4]
