@@ -7,7 +7,7 @@ operator, with PyTorch's autograd; `attention_kernels` computes its values. Unde
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,19 +39,21 @@ def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensors = [autocast.cast(tensor, dtype) for tensor in tensors]
         mask = autocast.cast(mask, dtype)
     query, key, value = tensors
-    backends = _Call(query, key, value, mask, given).backends()
+    call = _Call(query, key, value, mask, given)
+    backends = call.backends()
     on_same_device = query._device is key._device is value._device
     if not backends or not on_same_device or torch_private.functorch_is_on():
         return func(*args, **kwargs)
-    return _call_backend(backends, tensors, mask, given)
+    return _call_backend(backends, call)
 
 
 def attention_in_graph(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run `scaled_dot_product_attention` on the fake tensors of a graph that is captured for the compiler."""
     given, tensors, mask = _given(args, kwargs)
     query, key, value = tensors
-    backends = _Call(query, key, value, mask, given).backends()
-    return _call_backend(backends, tensors, mask, given) if backends else func(*args, **kwargs)
+    call = _Call(query, key, value, mask, given)
+    backends = call.backends()
+    return _call_backend(backends, call) if backends else func(*args, **kwargs)
 
 
 def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], Any, Any]:
@@ -61,17 +63,16 @@ def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any
     return given, [given.get(name) for name in names[:3]], given.get("attn_mask")
 
 
-def _call_backend(backends: list[_Backend], tensors: list[Any], mask: Any, given: dict[str, Any]) -> Any:
+def _call_backend(backends: list[_Backend], call: _Call) -> Any:
     """Call the operator of the backend that CUDA would choose."""
+    tensors, mask = call.tensors, call.mask
     if mask is not None and mask.dtype is torch.bool:
         mask = torch.zeros_like(mask, dtype=tensors[0].dtype).masked_fill_(mask.logical_not(), -torch.inf)
-    dropout, causal, scale = given.get("dropout_p", 0.0), bool(given.get("is_causal", False)), given.get("scale")
-    capability = _gpu_of(tensors[0]).spec.capability
-    chosen = min(backends, key=lambda backend: backend.rank(capability))
+    chosen = min(backends, key=lambda backend: backend.rank(call.capability))
+    scale = call.given.get("scale")
     if chosen.takes_masks:
-        saves = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-        return chosen.operator(*tensors, mask, saves, dropout, causal, scale=scale)[0]
-    return chosen.operator(*tensors, dropout, causal, False, scale=scale)[0]
+        return chosen.operator(*tensors, mask, call.needs_gradients, call.dropout, call.causal, scale=scale)[0]
+    return chosen.operator(*tensors, call.dropout, call.causal, False, scale=scale)[0]
 
 
 def _gpu_of(tensor: Any) -> VirtualGpu:
@@ -95,8 +96,8 @@ class _Backend:
     """True if keys and values may have fewer heads than the query (`enable_gqa`)."""
     since: tuple[int, int]
     """The first compute capability."""
-    features: int
-    """The largest last dimension; 0 for no limit."""
+    limits: Callable[[_Call], str]
+    """Function that returns the reason why the kernel does not take the sizes, in CUDA's words; "" if it does."""
     operator: Any
     place: int
     """Position in CUDA's order of preference: CUDA takes the first backend that may run."""
@@ -110,6 +111,58 @@ class _Backend:
         return bool(getattr(torch.backends.cuda, self.setting)())
 
 
+def _limits_of_efficient(call: _Call) -> str:
+    step = 1
+    if call.query.dtype in _HALF:
+        step = 8 if call.capability >= (7, 0) else 1
+    elif call.capability >= _AMPERE:
+        step = 4
+    query, key, value = call.features
+    if query == key and query % step == value % step == 0:
+        return ""
+    return (
+        f"Mem efficient attention requires last dimension of inputs to be divisible by {step}. "
+        f"{call.got_features()} instead."
+    )
+
+
+def _limits_of_flash(call: _Call) -> str:
+    size = call.features[0]
+    if len(set(call.features)) > 1 or size > 256:
+        return (
+            "Flash attention requires q,k,v to have the same last dimension and to be less than or equal to 256. "
+            f"{call.got_features()} instead."
+        )
+    untrained = 192 < size <= 224 or (size > 224 and call.dropout > 0)
+    if untrained and call.needs_gradients and (8, 6) <= call.capability <= (8, 9):
+        major, minor = call.capability
+        return (
+            "Flash attention currently doesn't support training with head_dim ∈ (192, 224] or (head_dim ∈ (224, 256] "
+            "and dropout > 0.0) on gpu architectures in the range[sm86, sm89]. Attempting to run with dropout set to: "
+            f"{call.dropout:g} and head_dim: {size} on a sm {major}.{minor} gpu."
+        )
+    queries, keys = call.query.shape[2], call.key.shape[2]
+    if call.causal and queries != keys:
+        return (
+            "Flash attention does not support the is_causal flag when seqlen_q != seqlen_k. "
+            f"Got seqlen_q: {queries} seqlen_k: {keys}. "
+            "If you would like to use causal attention with non-square masks, please see CausalAttnMask."
+        )
+    return ""
+
+
+def _limits_of_cudnn(call: _Call) -> str:
+    if max(call.features) > 128:
+        return "head_dim should be no more than 128"
+    if any(size % 8 for size in call.features):
+        return "head_dim should be a multiple of 8"
+    if call.key.shape[2] == 1:
+        return "cudnn SDPA does not support key/value sequence length 1."
+    if call.query.shape[2] == 1 and call.dropout:
+        return "cudnn SDPA does not support query sequence length 1 with dropout."
+    return ""
+
+
 _BACKENDS = (
     _Backend(
         "Memory efficient kernel",
@@ -119,7 +172,7 @@ _BACKENDS = (
         takes_float32=True,
         takes_fewer_heads=False,
         since=(5, 0),
-        features=0,
+        limits=_limits_of_efficient,
         operator=aten._scaled_dot_product_efficient_attention,
         place=1,
     ),
@@ -131,7 +184,7 @@ _BACKENDS = (
         takes_float32=False,
         takes_fewer_heads=True,
         since=_AMPERE,
-        features=256,
+        limits=_limits_of_flash,
         operator=aten._scaled_dot_product_flash_attention,
         place=0,
     ),
@@ -143,7 +196,7 @@ _BACKENDS = (
         takes_float32=False,
         takes_fewer_heads=True,
         since=_AMPERE,
-        features=128,
+        limits=_limits_of_cudnn,
         operator=aten._scaled_dot_product_cudnn_attention,
         place=2,
     ),
@@ -162,12 +215,36 @@ class _Call:
     given: dict[str, Any]
 
     @property
-    def _shapes(self) -> list[Any]:
-        return [tensor.shape for tensor in (self.query, self.key, self.value)]
+    def tensors(self) -> tuple[Any, Any, Any]:
+        return self.query, self.key, self.value
+
+    @property
+    def features(self) -> list[int]:
+        return [tensor.shape[3] for tensor in self.tensors]
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        return _gpu_of(self.query).spec.capability
+
+    @property
+    def dropout(self) -> float:
+        return float(self.given.get("dropout_p", 0.0))
+
+    @property
+    def causal(self) -> bool:
+        return bool(self.given.get("is_causal", False))
+
+    @property
+    def needs_gradients(self) -> bool:
+        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in self.tensors)
+
+    def got_features(self) -> str:
+        query, key, value = self.features
+        return f"Got Query.size(-1): {query}, Key.size(-1): {key}, Value.size(-1): {value}"
 
     def backends(self) -> list[_Backend]:
         """Return the backends that may run; raise CUDA's error if none may run, unfused attention included."""
-        backends = [backend for backend in _BACKENDS if backend.is_enabled() and not self.obstacle(backend)]
+        backends = [backend for backend in _BACKENDS if not self.obstacle(backend)]
         if not backends and not torch.backends.cuda.math_sdp_enabled():
             for words in self.reasons():
                 warn_at_caller(words)
@@ -178,11 +255,13 @@ class _Call:
         """Yield CUDA's warnings if no backend may run."""
         for backend in _BACKENDS:
             yield f"{backend.name} not used because:"
-            yield self.obstacle(backend) if backend.is_enabled() else backend.disabled
+            yield self.obstacle(backend)
 
     def obstacle(self, backend: _Backend) -> str:
         """Return the reason why a backend cannot run, in CUDA's words; "" if it can."""
-        query, shapes = self.query, self._shapes
+        if not backend.is_enabled():
+            return backend.disabled
+        shapes = [tensor.shape for tensor in self.tensors]
         if not all(len(shape) == 4 for shape in shapes):
             sizes = ", ".join(str(len(shape)) for shape in shapes)
             return f"All fused kernels require query, key and value to be 4 dimensional. Got dimensions {sizes}."
@@ -198,22 +277,21 @@ class _Call:
             return "For dense inputs, query, key and value need the same batch size, key and value the same length."
         if heads[0] != heads[1] and not (is_grouped and heads[0] % heads[1] == 0):
             return "For dense input, both fused kernels require query, key and value to have the same num_heads."
-        features = {shape[3] for shape in shapes}
-        if len(features) > 1 or (backend.features and max(features) > backend.features):
-            return f"{backend.name} requires q,k,v to have the same last dimension of at most {backend.features}."
-        if any(tensor.stride(-1) != 1 for tensor in (query, self.key, self.value)):
+        if reason := backend.limits(self):
+            return reason
+        if any(tensor.stride(-1) != 1 for tensor in self.tensors):
             return "All fused kernels require the last dimension of the input to have stride 1."
         return ""
 
     def _device_obstacle(self, backend: _Backend) -> str:
-        major, minor = _gpu_of(self.query).spec.capability
+        major, minor = self.capability
         if (major, minor) < backend.since:
             first = "".join(map(str, backend.since))
             return (
                 f"{backend.name.removesuffix(' kernel')} only supports gpu architectures from sm{first} on. "
                 f"Attempting to run on a sm {major}.{minor} gpu."
             )
-        dtypes = [tensor.dtype for tensor in (self.query, self.key, self.value)]
+        dtypes = [tensor.dtype for tensor in self.tensors]
         allowed = [torch.float32] if backend.takes_float32 else []
         allowed += [torch.float16] if (major, minor) < _AMPERE else _HALF
         if len(set(dtypes)) > 1 or dtypes[0] not in allowed:
@@ -227,7 +305,7 @@ class _Call:
 
     def _mask_fits(self) -> bool:
         mask, query, key = self.mask, self.query, self.key
-        if self.given.get("is_causal", False) or mask.requires_grad or mask.dtype not in (torch.bool, query.dtype):
+        if self.causal or mask.requires_grad or mask.dtype not in (torch.bool, query.dtype):
             return False
         wanted = (*query.shape[:3], key.shape[2])
         return mask.dim() in (2, 4) and all(
