@@ -311,3 +311,30 @@ class _Call:
         return mask.dim() in (2, 4) and all(
             length in (1, whole) for length, whole in zip(reversed(mask.shape), reversed(wanted), strict=False)
         )
+
+
+def can_use_efficient(params: Any, debug: bool = False) -> bool:
+    return _can_use(_BACKENDS[0], params, debug)
+
+
+def can_use_flash(params: Any, debug: bool = False) -> bool:
+    return _can_use(_BACKENDS[1], params, debug)
+
+
+def can_use_cudnn(params: Any, debug: bool = False) -> bool:
+    return _can_use(_BACKENDS[2], params, debug)
+
+
+def _can_use(backend: _Backend, params: Any, debug: bool) -> bool:
+    """Return True if a backend may run a call (`torch.backends.cuda.SDPAParams`); otherwise `debug` warns why."""
+    names = ("query", "key", "value")
+    given = {"dropout_p": params.dropout, "is_causal": params.is_causal, "enable_gqa": params.enable_gqa}
+    if params.query.device.type == "cpu":
+        places = ", ".join(f"{name} on device: {getattr(params, name).device}" for name in names)
+        obstacle = f"All tensors need to be on cuda device. Got {places}"
+    else:
+        tensors = [getattr(params, name) for name in names]
+        obstacle = _Call(*tensors, params.attn_mask, given).obstacle(backend)
+    if obstacle and debug:
+        warn_at_caller(obstacle)
+    return not obstacle

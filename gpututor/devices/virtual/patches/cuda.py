@@ -15,6 +15,7 @@ from gpututor.devices.virtual.api import (
     tensor_types,
 )
 from gpututor.devices.virtual.cuda_errors import refused_function
+from gpututor.devices.virtual.operators import attention
 from gpututor.devices.virtual.patches.patch import Patch, patch_all
 from gpututor.devices.virtual.profiler import profile
 
@@ -151,6 +152,14 @@ CUDA: tuple[Patch, ...] = (
 CUDA_BUILD: tuple[Patch, ...] = (
     *patch_all(
         "torch.version", "programs for CUDA read it, such as DDP's bf16_compress_hook", cuda=devices.CUDA_VERSION
+    ),
+    *patch_all(
+        "torch._C",
+        "a CPU build has no fused attention; `torch.backends.cuda` asks these functions",
+        _is_flash_attention_available=lambda: True,
+        _can_use_flash_attention=attention.can_use_flash,
+        _can_use_mem_efficient_attention=attention.can_use_efficient,
+        _can_use_cudnn_attention=attention.can_use_cudnn,
     ),
 )
 """Patches for a machine whose backends include cuda."""

@@ -87,10 +87,10 @@ SAFE = {
     "torch.backends.cuda": {
         _SWITCH: "allow_fp16_bf16_reduction_math_sdp cudnn_sdp_enabled enable_cudnn_sdp enable_flash_sdp "
         "enable_math_sdp enable_mem_efficient_sdp flash_sdp_enabled fp16_bf16_reduction_math_sdp_allowed "
-        "is_ck_sdpa_available is_flash_attention_available math_sdp_enabled mem_efficient_sdp_enabled "
+        "is_ck_sdpa_available math_sdp_enabled mem_efficient_sdp_enabled "
         "preferred_blas_library preferred_linalg_library preferred_rocm_fa_library sdp_kernel",
-        "answers False: there is no such kernel": "can_use_cudnn_attention can_use_efficient_attention "
-        "can_use_flash_attention",
+        _THROUGH_C: "can_use_cudnn_attention can_use_efficient_attention can_use_flash_attention "
+        "is_flash_attention_available",
         _CLASS: "SDPAParams SDPBackend cuBLASModule cuFFTPlanCache cuFFTPlanCacheAttrContextProp cuFFTPlanCacheManager",
     },
     "torch.backends.cudnn": {_PLAIN: "flags set_flags init contextmanager"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from gpututor.devices.virtual import virtual_gpu
-from tests.support.virtual_gpus import gradient
+from tests.support.virtual_gpus import captured, gradient
 
 attend: Any = torch.nn.functional.scaled_dot_product_attention
 BACKEND = torch.nn.attention.SDPBackend
@@ -83,10 +84,12 @@ def test_a_replay_draws_new_dropout_for_attention_and_its_gradients() -> None:
     with virtual_gpu(1, "A100"):
         query = torch.randn(1, 1, 16, 16, device="cuda", requires_grad=True)
         unit = torch.eye(16, device="cuda")[None, None]
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+
+        def work() -> tuple[torch.Tensor, torch.Tensor]:
             out = attend(query, query, unit, dropout_p=0.5)
-            (change,) = torch.autograd.grad(out.square().sum(), query)
+            return out, torch.autograd.grad(out.square().sum(), query)[0]
+
+        graph, (out, change) = captured(work)
         results = []
         for _ in range(2):
             graph.replay()
@@ -175,3 +178,63 @@ def test_values_with_other_features_get_their_gradients() -> None:
                 results.append(torch.autograd.grad(attend(*inputs).square().sum(), inputs))
         for first, second in zip(*results, strict=True):
             torch.testing.assert_close(first, second)
+
+
+def test_flash_attention_called_by_name_aligns_the_ends_of_both_sequences() -> None:
+    with virtual_gpu(1, "A100"):
+        inputs = sized(8, 16, 32, 32, **TRAINED)
+        out = torch.ops.aten._scaled_dot_product_flash_attention(*inputs, 0.0, True)[0]
+        expected = attend(*inputs, torch.ones(8, 16, dtype=torch.bool, device="cuda").tril(8))
+        torch.testing.assert_close(out, expected, rtol=1e-2, atol=1e-2)
+        gradients = [torch.autograd.grad(result.float().square().sum(), inputs) for result in (out, expected)]
+        for first, second in zip(*gradients, strict=True):
+            torch.testing.assert_close(first, second, rtol=2e-2, atol=2e-2)
+
+
+def _runs(backend: Any, inputs: list[torch.Tensor], options: dict[str, Any]) -> bool:
+    with torch.nn.attention.sdpa_kernel(backend), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            attend(*inputs, **options)
+        except RuntimeError:
+            return False
+    return True
+
+
+CAN_USE = [
+    torch.backends.cuda.can_use_flash_attention,
+    torch.backends.cuda.can_use_efficient_attention,
+    torch.backends.cuda.can_use_cudnn_attention,
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "make", "options", "expected"),
+    [
+        ("H100", lambda: sized(8, 8, 64, 64, **HALF), {}, [True, True, True]),
+        ("T4", lambda: sized(8, 8, 64, 64, **HALF), {}, [False, True, False]),
+        ("A100", lambda: sized(8, 8, 64, 64), {}, [False, True, False]),
+        ("A100", lambda: sized(8, 8, 60, 60, **HALF), {}, [True, False, False]),
+        ("A100", lambda: sized(8, 16, 64, 64, **HALF), {"is_causal": True}, [False, True, True]),
+    ],
+)
+def test_pytorchs_questions_are_answered_as_the_kernel_is_chosen(
+    model: str, make: Callable[[], list[torch.Tensor]], options: dict[str, Any], expected: list[bool]
+) -> None:
+    with virtual_gpu(1, model):
+        assert torch.backends.cuda.is_flash_attention_available()
+        inputs = make()
+        params = torch.backends.cuda.SDPAParams(*inputs, None, 0.0, options.get("is_causal", False), False)
+        assert [can_use(params) for can_use in CAN_USE] == expected
+        assert [_runs(backend, inputs, options) for backend in BACKENDS] == expected
+
+
+def test_questions_about_attention_warn_why_a_kernel_cannot_run() -> None:
+    with virtual_gpu(1, "A100"):
+        params = torch.backends.cuda.SDPAParams(*sized(8, 8, 64, 64), None, 0.0, False, False)
+        with pytest.warns(UserWarning, match="Expected query, key and value to all be of dtype"):
+            assert not torch.backends.cuda.can_use_flash_attention(params, debug=True)
+        host = torch.ones(1, 1, 8, 8)
+        params = torch.backends.cuda.SDPAParams(host, host, host, None, 0.0, False, False)
+        with pytest.warns(UserWarning, match="need to be on cuda device"):
+            assert not torch.backends.cuda.can_use_efficient_attention(params, debug=True)
