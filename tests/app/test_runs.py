@@ -95,6 +95,33 @@ async def test_the_run_of_a_left_exercise_is_recorded_but_not_shown(env: AppEnv)
         assert len(screen.learner.progress.attempts(env.course.exercises[0].key)) == 1
 
 
+@pytest.mark.parametrize(("first", "second"), [(WRONG, RIGHT), (RIGHT, WRONG), (WRONG, "")], ids=str)
+async def test_a_run_that_was_left_shows_only_its_own_results(env: AppEnv, first: str, second: str) -> None:
+    env.file().write_text(first)
+    async with env.start((100, 40)) as pilot:
+        screen = main_screen(pilot)
+        await run_checks(pilot)
+        env.client.holds = True
+        screen.panes.editor.load_text(second)
+        await pilot.press("r")
+        await until(pilot, lambda: len(screen.panes.results.rows) == 1, "for the first check")
+        await pilot.press("n", "p", "5")
+        await until(pilot, lambda: "… Running" in screen_text(pilot.app), "for the run")
+        assert [row.verdict.check for row in screen.panes.results.rows] == ["loads"]
+        if not second:
+            await pilot.press("escape")
+            await until_shown(pilot, "Stopped. Nothing was recorded.")
+            assert "placement" not in screen_text(pilot.app)
+            return
+        env.client.released.set()
+        await until_shown(pilot, "✓ Passed: all 3 checks" if second == RIGHT else "✗ Failed: 1 of 3 checks passed")
+        await until_shown(pilot, "hello")
+        text = screen_text(pilot.app)
+        assert ("a result on cpu" in text) is (second == WRONG)
+        assert text.count("hello") == 1
+        assert CHANGED not in text
+
+
 @pytest.mark.parametrize(
     ("fault", "words"), [(BROKEN, "The judge could not be started."), (ZeroDivisionError("[/int]"), "[/int]")]
 )

@@ -19,6 +19,7 @@ from gpututor.app.main.files import FileController
 from gpututor.app.main.host import Host
 from gpututor.app.main.learning import LearningController
 from gpututor.app.main.panes import READING
+from gpututor.app.main.runs import RunController
 from gpututor.app.widgets.results import CheckRow
 from gpututor.app.wording import initial_cursor
 from gpututor.course.model import Exercise, Lesson
@@ -53,9 +54,14 @@ class Navigator:
     """Opens exercises, lessons and panes, and remembers the way back."""
 
     def __init__(
-        self, host: Host, files: FileController, attempts: AttemptController, learning: LearningController
+        self,
+        host: Host,
+        files: FileController,
+        attempts: AttemptController,
+        runs: RunController,
+        learning: LearningController,
     ) -> None:
-        self._host, self._files, self._attempts, self._learning = host, files, attempts, learning
+        self._host, self._files, self._attempts, self._runs, self._learning = host, files, attempts, runs, learning
         self._lesson: Lesson | None = None
         """A lesson that is read without its exercise being open."""
         self._cursors: dict[str, tuple[int, int]] = {}
@@ -92,7 +98,8 @@ class Navigator:
         editor.move_cursor(self._cursors.get(exercise.key) or initial_cursor(editor.document.lines))
         self._cursor_is_new = True
         self._attempts.record(ProgressEvent(EventKind.CURRENT_EXERCISE, exercise.key))
-        self._attempts.show_last_report()
+        if not self._runs.show_run():
+            self._attempts.show_last_report()
         self._host.show_lists()
         if pane not in READING:
             self._show_text(Pane.TASK)  # which is next to it on a wide screen

@@ -16,7 +16,7 @@ from gpututor.app.runtime import in_thread, write_log
 from gpututor.app.wording import planned_device, sentence
 from gpututor.errors import TutorError, UsageError
 from gpututor.grading.outcome import Outcome
-from gpututor.grading.report_text import line_after_pass, outcome_line
+from gpututor.grading.report_text import RunProgress, line_after_pass, outcome_line
 
 if TYPE_CHECKING:  # at run time they are imported after the first paint
     from gpututor.grading.client import GradingService
@@ -38,6 +38,10 @@ class RunController:
         self._graded = 0
         """Number of the newest run that was graded."""
         self._submitted, self._submitted_for = "", host.exercise
+        self._progress = RunProgress()
+        """Progress of the newest run."""
+        self._events: list[GradingEvent] = []
+        """Events of the newest run so far."""
         self._inventory: Inventory | None = None
         self._seen_text = ""
         """The editor's text when it was last considered for an automatic run."""
@@ -90,10 +94,9 @@ class RunController:
         stopped = self._submitted_for.label if self.running and not self._is_for_open_exercise else ""
         self._submitted, self._submitted_for = host.editor_text, host.exercise
         self._is_quiet = quietly
-        host.panes.results.begin(self._submitted, host.exercise.limits.wall_s)
-        host.panes.run_begins()
-        self._set_running(True)
-        host.status.show_message("Running the checks")
+        self._progress, self._events = RunProgress(limit_s=host.exercise.limits.wall_s), []
+        self.running = True
+        self.show_run()
         if stopped:
             host.status.show_reply(f"Stopped the run of {stopped}. Running the checks")
         # Where the results are seen below the code, a learner who types goes on typing.
@@ -102,6 +105,17 @@ class RunController:
         settings = host.learner.settings.now
         folder, name = str(host.exercise.folder), host.learner.workspace.path_of(host.exercise).name
         self.gradings.start(GradeRequest(folder, self._submitted, name, settings.device, settings.requested_gpu))
+
+    def show_run(self) -> bool:
+        """Show the run of the open exercise from its beginning; return False if none is under way."""
+        host = self._host
+        if not (self.running and self._is_for_open_exercise):
+            return False
+        host.panes.results.begin(self._submitted, self._progress, self._events)
+        host.panes.run_begins()
+        self._set_running(True)
+        host.status.show_message("Running the checks")
+        return True
 
     def stop(self) -> None:
         """Stop the run. It is over for the learner at once, whatever the judge still has to tidy up."""
@@ -141,8 +155,10 @@ class RunController:
             case TutorError():
                 self._fail(run, event)
             case _:
-                if not self.gradings.is_over(run) and self._is_for_open_exercise:
-                    self._show(event)
+                if not self.gradings.is_over(run):
+                    self._events.append(event)
+                    if self._is_for_open_exercise:
+                        self._show(event)
 
     def _show(self, event: GradingEvent) -> None:
         from gpututor.grading.events import CheckFinished, TimingProgressed, WaitingForDevice

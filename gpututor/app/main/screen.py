@@ -96,7 +96,7 @@ class MainScreen(BaseScreen[None]):
         self.attempts = AttemptController(self, self.files)
         self.runs = RunController(self, self.files, self.attempts, client)
         self.learning = LearningController(self, self.files, self.attempts)
-        self.navigator = Navigator(self, self.files, self.attempts, self.learning)
+        self.navigator = Navigator(self, self.files, self.attempts, self.runs, self.learning)
         self.editing = EditorController(self)
         self.copying = CopyController(self)
         self.commands = {command.id: command for command in COMMANDS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -207,16 +208,21 @@ class Results(Vertical, can_focus=True):
         self._show_title(title, "-neutral")
         self._device.update(device)
 
-    def begin(self, source: str, limit_s: float | None = None) -> None:
-        """Show the beginning of a run of `source`; `limit_s`: the exercise's limit for each machine, if it is known."""
-        self._clear()
-        self._source = source
-        self._on_device = ""
-        self._progress = RunProgress(limit_s=limit_s)
+    def begin(self, source: str, progress: RunProgress, events: Sequence[GradingEvent] = ()) -> None:
+        """Show a run of `source` that is under way; `events` are those it has had so far."""
+        self._start(source)
+        self._progress = progress
         if self._ticking is not None:
             self._ticking.resume()
         self._show_title("… Running. Esc stops it.", "-neutral")
         self._device.update("")
+        for event in events:
+            self.show_event(event)
+
+    def _start(self, source: str) -> None:
+        self._clear()
+        self._source = source
+        self._on_device = ""
 
     def _show_progress(self) -> None:
         progress = self._progress
@@ -329,7 +335,7 @@ class Results(Vertical, can_focus=True):
             self._device.update(f"{shown}. {words}" if shown else words)
 
     def show_report(self, report: Report, source: str, news: str, *, older: bool = False) -> None:
-        self.begin(source)
+        self._start(source)
         for run in report.runs:
             self._scenario_started(run.scenario, run.device)
             for verdict in report.verdicts:
