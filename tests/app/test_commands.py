@@ -254,7 +254,7 @@ async def test_undo_from_another_pane_shows_the_code(pilot: Pilot[None]) -> None
     screen = main_screen(pilot)
     await pilot.press("e", *"# new", "escape")
     before = screen.editor_text
-    assert not screen.takes_text
+    assert not screen.takes_letters
     await pilot.press("ctrl+z")
     await until(pilot, lambda: "# new" not in screen.editor_text, "for the undo")
     assert screen.is_in_editor

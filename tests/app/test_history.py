@@ -163,7 +163,7 @@ async def test_b_takes_a_text_back_and_loses_nothing(env: AppEnv) -> None:
         await pilot.press("b")
         await until(pilot, lambda: main.editor_text == RIGHT, "for the text")
         await until_shown(pilot, "Loaded attempt 2. Backup: …/")
-        assert not main.takes_text, "letters are commands, as before"
+        assert not main.takes_letters, "letters are commands, as before"
         assert env.file().read_text() == RIGHT
         assert backups(env) == [mine]
         await open_history(pilot)

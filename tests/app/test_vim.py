@@ -14,6 +14,7 @@ from gpututor.app.editor.vim import Mode
 from gpututor.settings import read_settings
 from tests.support.apps import AppEnv, burst, edit, main_screen, settle, until, until_shown, write
 from tests.support.screens import screen_text
+from tests.support.tiny_course import RIGHT, WRONG
 
 ESC, REDO = "\x1b", "\x12"
 CASES = [
@@ -346,3 +347,32 @@ async def test_a_command_line_is_shown_and_a_second_esc_leaves_nothing(env: AppE
             await pilot.press("l")
         await pilot.press("escape")
         await until(pilot, lambda: main_screen(pilot).panes.current is Pane.TASK, "for the task")
+
+
+async def test_a_run_that_starts_by_itself_leaves_normal_mode_alone(env: AppEnv) -> None:
+    write('vim = true\nauto_run = "saved"\n')
+    async with env.start() as pilot:
+        screen = main_screen(pilot)
+        await until(pilot, lambda: screen.panes.editor.vim is not None, "for the setting")
+        editor = await edit(pilot, WRONG)
+        await pilot.press("i", "#", "enter", "escape")
+        await until(pilot, lambda: screen.panes.results.report is not None, "for the report")
+        await pilot.press("x")
+        await until(pilot, lambda: editor.text == f"#\n{WRONG[1:]}", "for the letter to go")
+        assert (screen.panes.current, screen.is_in_editor) == (Pane.CODE, True)
+
+
+async def test_in_all_modes_the_keys_that_are_named_are_no_letters(env: AppEnv) -> None:
+    write("vim = true\n")
+    async with env.start((100, 30)) as pilot:
+        screen = main_screen(pilot)
+        await until(pilot, lambda: screen.panes.editor.vim is not None, "for the setting")
+        await edit(pilot, RIGHT)
+        await pilot.press("ctrl+s")
+        await until_shown(pilot, "F8 compares with the solution; ^n opens 1.2 Twice 2.")
+        assert screen.is_in_editor
+        for key in ("v", "V", "escape", "i"):
+            await pilot.press(key)
+            assert screen.key_now("run_checks") == "^s", key
+        screen.show_pane(Pane.TASK)
+        await until(pilot, lambda: screen.key_now("run_checks") == "r", "for the letters")

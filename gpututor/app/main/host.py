@@ -56,8 +56,8 @@ class Host(Protocol):
         ...
 
     @property
-    def takes_text(self) -> bool:
-        """True if letters are text: the focused widget takes them."""
+    def takes_letters(self) -> bool:
+        """True if letters are no commands of the app: they are text, or Vim's commands."""
         ...
 
     @property
@@ -91,7 +91,7 @@ class Host(Protocol):
         ...
 
     def key_now(self, command: str) -> str:
-        """Return the name of a key that runs the command now: while letters are text, no letter."""
+        """Return the name of a key that runs the command now: no letter while `takes_letters`."""
         ...
 
     def file_loaded(self, *, again: bool = False) -> None:

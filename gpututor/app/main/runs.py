@@ -199,7 +199,7 @@ class RunController:
             host.panes.results.finish(report, news)
             host.panes.results.compare_with(host.editor_text)
             # A failure of a run that started by itself comes forward, but never in the way of typing.
-            is_wanted = self._is_quiet and report.outcome is not Outcome.PASSED and not host.takes_text
+            is_wanted = self._is_quiet and report.outcome is not Outcome.PASSED and not host.takes_letters
             if host.panes.current is Pane.RESULTS or (is_wanted and host.is_current):
                 host.show_pane(Pane.RESULTS)
         host.show_keys()

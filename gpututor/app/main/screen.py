@@ -188,7 +188,9 @@ class MainScreen(BaseScreen[None]):
         return self.panes.editor.text if self.panes.has_editor else ""
 
     @property
-    def takes_text(self) -> bool:
+    def takes_letters(self) -> bool:
+        if self.is_in_editor:
+            return not self.panes.editor.read_only
         return self.focused is not None and self.focused.check_consume_key("a", "a")
 
     @property
@@ -258,7 +260,7 @@ class MainScreen(BaseScreen[None]):
         return key_name(self.commands[command].letters[0])
 
     def key_now(self, command: str) -> str:
-        return self.key_of(command) if self.takes_text else self.letter_of(command)
+        return self.key_of(command) if self.takes_letters else self.letter_of(command)
 
     def _apply_keys(self) -> bool:
         """Bind the keys of the settings; return False if they are bound already."""
@@ -295,7 +297,7 @@ class MainScreen(BaseScreen[None]):
 
     def _show_mode(self) -> None:
         vim = self.panes.editor.shown_mode if self.is_in_editor else ""
-        self.status.show_mode(vim or (EDIT if self.takes_text else COMMAND))
+        self.status.show_mode(vim or (EDIT if self.takes_letters else COMMAND))
 
     def show_keys(self) -> None:
         course, pane = self.panes.course, self.panes.current
