@@ -40,6 +40,8 @@ CASES = [
     ("one\ntwo\nsi|x", "gg", "|one\ntwo\nsix"),
     ("|one\ntwo\nsix", "2G", "one\n|two\nsix"),
     ("|one\ntwo\nsix", ":2\r", "one\n|two\nsix"),
+    ("|one\ntwo\nsix", "v:2\rd", "|wo\nsix"),
+    ("|one\ntwo\nsix", "V:2\rd", "|six"),
     ("|one\ntwo", ":wq\rl:x\r", "o|ne\ntwo"),
     ("|one\ntwo", ":dd" + ESC + "l", "o|ne\ntwo"),
     ("|a.b.c", "f.", "a|.b.c"),
@@ -271,13 +273,16 @@ async def test_a_repetition_inserts_only_text_that_was_typed_in_one_place(pilot:
     assert editor.text == "xone\ntwo\nsix"
 
 
-async def test_a_text_that_became_shorter_ends_no_selection_in_an_error(pilot: Pilot[None]) -> None:
+@pytest.mark.parametrize(("before", "after"), [("Vjj", "kd"), ("Vjj:", "1\rd")])
+async def test_a_text_that_became_shorter_ends_no_selection_in_an_error(
+    pilot: Pilot[None], before: str, after: str
+) -> None:
     editor = await edit(pilot)
-    play(editor, "|one\ntwo\nsix", "Vjj")
+    play(editor, "|one\ntwo\nsix", before)
     editor.replace_all("one")
     assert editor.vim is not None
-    for key in "kd":
-        editor.vim.handle(key, key)
+    for key in after:
+        editor.vim.handle("enter" if key == "\r" else key, key)
     assert editor.text == ""
 
 

@@ -94,6 +94,8 @@ class Vim:
         if key == "ctrl+r":
             self._history(self._area.redo, 1)
             return True
+        last = len(self._lines) - 1  # another program may have made the text shorter
+        self._anchor, self._cursor = ((min(row, last), column) for row, column in (self._anchor, self._cursor))
         letter = character if character and character.isprintable() else ""
         if self._keys[:1] == ":":
             self._extend_command_line(key, letter)
@@ -108,8 +110,6 @@ class Vim:
             return key in ("tab", "ctrl+w") or (waited and key in _NAMES)  # the text area would edit the text
         if self.mode is Mode.NORMAL and not self._keys:
             self._cursor = self._area.cursor_location  # the mouse or another program may have moved it
-        last = len(self._lines) - 1  # another program may have made the text shorter
-        self._anchor, self._cursor = ((min(row, last), column) for row, column in (self._anchor, self._cursor))
         self._keys += letter
         try:
             self._run(self._keys)
@@ -117,10 +117,7 @@ class Vim:
         except Incomplete:
             if self.command_line:
                 self._changed()
-        if self.mode is Mode.NORMAL:
-            self._clamp()
-        elif self.mode in (Mode.VISUAL, Mode.VISUAL_LINE):
-            self._show_selection()
+        self._show_cursor()
         return True
 
     @property
@@ -134,9 +131,9 @@ class Vim:
             self._keys = self._keys[:-1] if key == "backspace" else self._keys + letter
             return
         number, self._keys = self._keys[1:], ""
-        if number.isdecimal() and self.mode is Mode.NORMAL:
+        if number.isdecimal():
             self._run(f"{number.lstrip('0') or 1}G")
-            self._clamp()
+            self._show_cursor()
         elif number:
             self._reply(f"There is no :{number}. The app saves by itself; : and a number goes to that line.")
 
@@ -441,6 +438,12 @@ class Vim:
         self._area.history.checkpoint()
         self._area.replace(text, start, end, maintain_selection_offset=False)
         self._area.history.checkpoint()
+
+    def _show_cursor(self) -> None:
+        if self.mode is Mode.NORMAL:
+            self._clamp()
+        elif self.mode in (Mode.VISUAL, Mode.VISUAL_LINE):
+            self._show_selection()
 
     def _clamp(self) -> None:
         """Keep the cursor on a character of its line."""
