@@ -286,6 +286,17 @@ async def test_a_text_that_became_shorter_ends_no_selection_in_an_error(
     assert editor.text == ""
 
 
+@pytest.mark.parametrize("keys", ["yG9999p", "vGy9999P", "yGp9999.", f"oab{ESC}9999.", "VG9999>"])
+async def test_no_count_makes_a_text_too_long_to_be_graded(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch, keys: str
+) -> None:
+    monkeypatch.setattr("gpututor.app.editor.vim.MAX_SUBMISSION_BYTES", 4_000)
+    editor = await edit(pilot)
+    play(editor, "|" + "x = 1\n" * 500, keys)
+    assert len(editor.text) <= 4_000
+    await until_shown(pilot, "Stopped: ")
+
+
 async def test_keys_with_ctrl_move_where_they_would_delete(vim: Pilot[None]) -> None:
     editor = await edit(vim, "line\n" * 50)
     await vim.press("ctrl+d", "ctrl+w")

@@ -13,6 +13,7 @@ from textual.widgets.text_area import Selection
 from gpututor.app.editor import python_text
 from gpututor.app.editor.python_text import Location, TextPositions
 from gpututor.app.editor.vim_motions import FINDS, Incomplete, MotionTarget, indent, inner_word, target, text_object
+from gpututor.course.model import MAX_SUBMISSION_BYTES
 
 
 class Mode(StrEnum):
@@ -20,6 +21,10 @@ class Mode(StrEnum):
     INSERT = "INSERT"
     VISUAL = "VISUAL"
     VISUAL_LINE = "VISUAL LINE"
+
+
+class TooLong(Exception):
+    """A command would make a text that is too long to be graded."""
 
 
 class VimSpan(NamedTuple):
@@ -117,6 +122,9 @@ class Vim:
         except Incomplete:
             if self.command_line:
                 self._changed()
+        except TooLong:
+            self._keys = ""
+            self._reply(f"Stopped: a file of more than {MAX_SUBMISSION_BYTES >> 20} MiB is not graded.")
         self._show_cursor()
         return True
 
@@ -166,7 +174,7 @@ class Vim:
             self._changed()
 
     def _run(self, keys: str) -> None:
-        """Run a command; an unknown one does nothing. Raises `Incomplete`."""
+        """Run a command; an unknown one does nothing. Raises `Incomplete` and `TooLong`."""
         count, rest = _count(keys)
         if not rest:
             raise Incomplete
@@ -294,6 +302,8 @@ class Vim:
         end = (last, min(span.end[1], len(lines[last])))
         if operator in "<>":
             shifted = list(lines[first : last + 1])
+            if operator == ">":
+                self._check_room(len(python_text.STEP) * len(shifted) * times)
             for _ in range(times):
                 shifted = (python_text.indented if operator == ">" else python_text.shifted_left)(shifted)
             self._edit("\n".join(shifted), (first, 0), (last, len(lines[last])))
@@ -324,6 +334,7 @@ class Vim:
         if not text and not is_lines:
             return
         line = self._lines[row]
+        self._check_room((len(text) + 1) * times)
         if is_lines:
             block = "\n".join([text] * times)
             at = (row, 0) if before else (row, len(line))
@@ -416,6 +427,8 @@ class Vim:
     def _repeat(self, times: int) -> None:
         keys, typed = self._last_change
         for _ in range(times if keys else 0):
+            if typed:
+                self._check_room(len(typed))
             self._run(keys)
             if self.mode is Mode.INSERT:
                 self._area.insert(typed)
@@ -432,6 +445,11 @@ class Vim:
     @property
     def _lines(self) -> Sequence[str]:
         return self._area.document.lines
+
+    def _check_room(self, length: int) -> None:
+        """Check that the text may grow by `length` characters. Raises `TooLong`."""
+        if sum(len(line) + 1 for line in self._lines) + length > MAX_SUBMISSION_BYTES:
+            raise TooLong
 
     def _edit(self, text: str, start: Location, end: Location) -> None:
         """Replace text, as a step of its own for undo."""
