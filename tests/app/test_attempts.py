@@ -19,7 +19,7 @@ from gpututor.app.commands import Pane
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.base import QuestionDialog
 from gpututor.app.screens.trace import export
-from gpututor.errors import WorkspaceError
+from gpututor.errors import ProgressError, WorkspaceError
 from gpututor.grading.recording import Recording, read_recording
 from gpututor.progress import database
 from gpututor.progress.attempt_writer import drain_spool
@@ -204,6 +204,37 @@ async def test_recordings_are_read_in_threads_and_once(env: AppEnv, monkeypatch:
         await until(pilot, lambda: screen.panes.editor.has_costs, "for the costs of lines")
     assert [attempt for attempt, _ in reads] == [1]
     assert reads[0][1] is not threading.main_thread()
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (("d",), "Attempt 1 ·"),
+        (("X",), "Written: "),
+        (("a", "d"), "Attempt 1 ·"),
+        (("a", "V"), "The progress cannot be read. Check the disk."),
+        (("ctrl+p", *"what if", "enter"), "Enter runs on these"),
+    ],
+    ids=str,
+)
+async def test_an_unreadable_progress_file_hides_no_trace_and_ends_no_app(
+    timed: AppEnv, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], words: str
+) -> None:
+    def fail(key: str) -> None:
+        raise ProgressError("The progress cannot be read.", "Check the disk.")
+
+    async with timed.start() as pilot:
+        await run(pilot, timed)
+    async with timed.start() as pilot:
+        monkeypatch.setattr(main_screen(pilot).learner.progress, "best", fail)
+        for key in keys:
+            await pilot.press(key)
+            await until_shown(pilot, {"a": "Attempt 1: ", "f": "Run the attempt on other models"}.get(key, ""))
+        await until_shown(pilot, words)
+        while not main_screen(pilot).is_current:
+            await pilot.press("escape")
+            await pilot.pause()
+        assert main_screen(pilot).status.message == "The progress cannot be read."
 
 
 def test_a_recording_made_by_hand_agrees_with_the_summary_of_its_trace(tmp_path: Path) -> None:

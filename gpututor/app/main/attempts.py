@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -300,9 +300,16 @@ class AttemptController:
             self._host.panes.results.offer(f"{self._host.key_now('show_device')} shows the timeline.")
 
     def _view_of(self, attempt: Attempt) -> RunView | None:
-        """Return a view that knows other attempts; None if there is no recording. For a thread: it reads files."""
+        """Return a view that knows other attempts; None if there is no recording. For a thread: it reads files.
+
+        If the progress file cannot be read, the view knows no others, and the status bar says why.
+        """
         view = self._single_view(attempt)
-        others = self._other_attempts(view) if view is not None else ()
+        others: Sequence[OtherRun] = ()
+        try:
+            others = self._other_attempts(view) if view is not None else ()
+        except ProgressError as error:
+            self._host.call_later(self._host.status.show_message, error.title)
         return view and replace(view, others=tuple(other for other in others if other.is_best_or_before))
 
     def _single_view(self, attempt: Attempt) -> RunView | None:
