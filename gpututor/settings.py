@@ -233,7 +233,7 @@ def _read_keys(
     """Return the valid entries of the table of keys, and a line and a mistake for each of the others."""
     start = _line_of(text, KEYS)
     if not isinstance(table, dict):
-        return (), [(start, f'{KEYS} is a table: a line [{KEYS}], then lines such as run = "ctrl+e".')]
+        return (), [(start, f'{KEYS} is a table: a line [{KEYS}], then lines such as run = "alt+e".')]
     faults: dict[str, str] = {}
     entries: list[tuple[str, tuple[str, ...]]] = []
     for name, value in table.items():
@@ -241,7 +241,7 @@ def _read_keys(
         if isinstance(keys, list) and keys and all(isinstance(key, str) for key in keys):
             entries.append((name, tuple(keys)))
         else:
-            faults[name] = 'it is a key such as "ctrl+e", or a list of keys such as ["h", "f7"].'
+            faults[name] = 'it is a key such as "alt+e", or a list of keys such as ["h", "f7"].'
     faults |= key_faults(tuple(entries))
     lines = [
         (_line_of(text, name, start), f"{KEYS}: {name} = {_toml_text(table[name])}: {fault}")
@@ -274,7 +274,7 @@ def settings_text(settings: Settings) -> str:
         "# Other keys for commands, by their titles in the palette, such as go_to_line.",
         "# Letters work outside the editor, other keys everywhere.",
         f"# [{KEYS}]",
-        '# run = ["r", "ctrl+e"]',
+        '# run = ["r", "alt+e"]',
         "",
     ]
     return "\n".join(lines)

@@ -33,6 +33,8 @@ _IN_PANES = {
     for key in command.letters
 }
 """Keys that a pane handles before the commands."""
+_OF_COMMANDS = {key for command in COMMANDS for key in command.keys}
+"""Keys that commands have by default; some are bound in the editor, too, which never gets them."""
 
 
 def setting_name(command: Command) -> str:
@@ -85,12 +87,23 @@ def _fault(name: str, keys: Sequence[str]) -> str:
         if key in own:
             continue
         if not (_is_outside(key) or _EVERYWHERE.fullmatch(key)):
-            return f'"{key}" is not a valid key; use keys such as "r", "/", "f5", "shift+f5", "ctrl+e" or "alt+e".'
+            return f'"{key}" is not a valid key; use keys such as "r", "/", "f5", "shift+f5", "ctrl+b" or "alt+e".'
         if key in TAKEN:
             return f"{key_name(key)} {TAKEN[key]}; choose another key."
+        if use := _use_in_editor(key):
+            return f"{key_name(key)} is the editor's own key for “{use}”; choose another key."
         if key in _IN_PANES:
             return f"{key_name(key)} already has a meaning in the pane {_IN_PANES[key].heading}; choose another key."
     return ""
+
+
+def _use_in_editor(key: str) -> str:
+    """Describe the use of a key in the editor, which no command may take away; empty if there is none."""
+    if key in _OF_COMMANDS:
+        return ""
+    from gpututor.app.editor.editor import EDITOR_KEYS  # only if a command gets a new key
+
+    return EDITOR_KEYS[key].description if key in EDITOR_KEYS else ""
 
 
 def _shared(overrides: Keys | list[tuple[str, tuple[str, ...]]]) -> dict[str, str]:

@@ -14,26 +14,26 @@ from tests.support.tiny_course import RIGHT
 
 
 async def test_a_command_has_the_keys_of_the_settings_everywhere(env: AppEnv) -> None:
-    write('[keys]\nrun = ["B", "ctrl+e"]\nhint = "r"\n')
+    write('[keys]\nrun = ["B", "ctrl+b"]\nhint = "r"\n')
     async with env.start((100, 30)) as pilot:
         assert "B Run" in screen_text(pilot.app)
         assert "r Hint" in screen_text(pilot.app)
         await pilot.press("e")
-        await until_shown(pilot, "^e Run")
+        await until_shown(pilot, "^b Run")
         await pilot.press("ctrl+s", "f5")
         await pilot.press("escape", "r")
         await until_shown(pilot, "Hints")
         assert env.client.requests == []
-        for number, keys in enumerate((["e", "ctrl+e"], ["escape", "B"]), 1):
+        for number, keys in enumerate((["e", "ctrl+b"], ["escape", "B"]), 1):
             await pilot.press(*keys)
             await until(pilot, lambda number=number: len(env.client.requests) == number, "for the run")  # type: ignore[misc]
             await until(pilot, lambda: not main_screen(pilot).running, "for its end")
         await pilot.press("f1")
         await until_shown(pilot, "and all keys")
         await pilot.press("space")
-        await until_shown(pilot, "B ^e Save your file and run the checks.")
+        await until_shown(pilot, "B ^b Save your file and run the checks.")
         await pilot.press("escape", "ctrl+p", *"run")
-        await until_shown(pilot, "B ^e")
+        await until_shown(pilot, "B ^b")
 
 
 async def test_tabs_show_the_keys_of_the_settings(env: AppEnv) -> None:
@@ -45,12 +45,12 @@ async def test_tabs_show_the_keys_of_the_settings(env: AppEnv) -> None:
 
 
 async def test_sentences_name_the_keys_of_the_settings(env: AppEnv) -> None:
-    write('[keys]\nrun = "B"\ndevice = "U"\nhint = ["H", "ctrl+e"]\nsolution = "Z"\nnext = "N"\nattempts = "A"\n')
+    write('[keys]\nrun = "B"\ndevice = "U"\nhint = ["H", "ctrl+b"]\nsolution = "Z"\nnext = "N"\nattempts = "A"\n')
     async with env.start((100, 30)) as pilot:
         await pilot.press("X")
         await until_shown(pilot, "no trace to export yet: B runs the checks.")
         await pilot.press("H")
-        await until_shown(pilot, "H (or ^e) shows the next one.")
+        await until_shown(pilot, "H (or ^b) shows the next one.")
         await pilot.press("Z")
         await until_shown(pilot, "first: H")
         env.file().write_text(RIGHT)
@@ -98,6 +98,9 @@ async def test_an_invalid_key_is_reported_and_changes_apply_at_once(env: AppEnv)
         ('hint = "b"\nrun = "b"', 5, "b is a key of hint too"),
         ('run = "ctrl+o"', 4, "^o is a key of jump too"),
         ('run = "alt+w"', 4, "Alt+w is a key of Find"),
+        ('run = "ctrl+v"', 4, "^v is the editor's own key for “Paste”"),
+        ('hint = ["H", "ctrl+x"]', 4, "^x is the editor's own key for “Cut”"),
+        ('next = "alt+f"', 4, "Alt+f is the editor's own key for “Word right”"),
         ('search = "b"\nrun = "/"', 5, "/ already has a meaning in the pane Course"),
         ('run = "escape"', 4, "Esc has a fixed meaning"),
         ('run = ["b", "enter"]', 4, "Enter has a fixed meaning"),
@@ -120,9 +123,9 @@ def test_a_faulty_key_is_reported_with_its_line_and_ignored(lines: str, faulty: 
 
 
 def test_keys_that_are_no_table_are_reported() -> None:
-    path = write('keys = "ctrl+e"\n')
+    path = write('keys = "ctrl+b"\n')
     assert SettingsFile().faults == (
-        f'{path}, line 1: keys is a table: a line [keys], then lines such as run = "ctrl+e".',
+        f'{path}, line 1: keys is a table: a line [keys], then lines such as run = "alt+e".',
     )
 
 
@@ -132,5 +135,6 @@ def test_each_command_can_have_its_own_keys_and_stop_keeps_esc() -> None:
     assert key_faults(own) == {}
     assert with_keys(COMMANDS, own) == COMMANDS
     assert key_faults((("run", ("h", "f7")), ("hint", ("r", "f5")))) == {}
-    (stop,) = (command for command in with_keys(COMMANDS, (("stop", ("ctrl+e",)),)) if command.title == "Stop")
-    assert stop.keys == ("escape", "ctrl+e")
+    assert key_faults((("run", ("ctrl+z",)), ("undo", ("alt+u",)))) == {}
+    (stop,) = (command for command in with_keys(COMMANDS, (("stop", ("ctrl+b",)),)) if command.title == "Stop")
+    assert stop.keys == ("escape", "ctrl+b")

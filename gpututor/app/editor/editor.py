@@ -183,10 +183,10 @@ class Editor(CodeArea):
                 self._insert_closing(event.character)
             case "escape":
                 return False  # the screen stops a run, or leaves the editor
-            case key if key in _ACTIONS and (key.startswith("alt+") or not event.is_printable):
+            case key if key in EDITOR_KEYS and (key.startswith("alt+") or not event.is_printable):
                 # Run it now. Textual looks up bindings only after the event has reached the app. Letters typed right
                 # after the key would be inserted before that.
-                await self.run_action(_ACTIONS[key])
+                await self.run_action(EDITOR_KEYS[key].action)
             case _:
                 return False
         return True
@@ -363,5 +363,5 @@ class Editor(CodeArea):
 
 _WORD_END = re.compile(r"(?<!\w)(?!\d)\w+$")
 _DOTTED = re.compile(r"(?<!\w)(?!\d)\w+(?:\.\w+)*")
-_ACTIONS = {binding.key: binding.action for binding in Binding.make_bindings([*TextArea.BINDINGS, *Editor.BINDINGS])}
-"""Action of each bound key; the editor's own bindings come last and win. Keys with priority never get here."""
+EDITOR_KEYS = {binding.key: binding for binding in Binding.make_bindings([*TextArea.BINDINGS, *Editor.BINDINGS])}
+"""Binding of each key; the editor's own bindings come last and win. Keys with priority never get here."""
