@@ -171,7 +171,8 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
         row("next", "", "Next", "The next value.", bar="Enter: next value"),
         row("themes", "", "Themes", "On the theme: list all themes.", bar="Enter: all themes"),
-        row("edit", "", "Edit", "On your own editor: type its command; any letter starts it.", bar="Enter: edit"),
+        row("edit", "", "Edit", "On your own editor: type its command; any letter but j, k or q starts it.",
+             bar="Enter: edit"),
         row("close", "escape,q,comma,shift+f2,f14", "Close", "Close it.", bar="Esc: closes"),
     ),
     "editor": (

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from gpututor.app.app import GpututorApp
-from gpututor.app.commands import Pane
+from gpututor.app.commands import SCREENS, Pane
+from gpututor.app.screens.choices import EditorDialog
 from gpututor.app.screens.settings import SettingsScreen
 from gpututor.paths import settings_file
 from gpututor.settings import SETTINGS, read_settings
@@ -91,6 +94,20 @@ async def test_a_command_for_the_own_editor_is_typed(env: AppEnv) -> None:
         await pilot.press("k")
         await until_shown(pilot, "← → changes Enter all themes Esc closes")
     assert read_settings(settings_file()).settings.editor == "hx"
+
+
+async def test_all_letters_but_those_that_the_help_names_start_the_command(pilot: Pilot[None]) -> None:
+    (help_,) = (command.help for command in SCREENS["settings"] if command.id == "edit")
+    others = []
+    for letter in "ahjkloqz":
+        await pilot.press("comma", "j", letter)
+        await pilot.pause()
+        if not isinstance(pilot.app.screen, EditorDialog):
+            others.append(letter)
+        while not main_screen(pilot).is_current:
+            await pilot.press("escape")
+            await pilot.pause()
+    assert others == re.findall(r"\b[a-z]\b", help_)
 
 
 async def test_the_box_gets_bursts_and_the_app_takes_edits_of_the_file(pilot: Pilot[None]) -> None:
