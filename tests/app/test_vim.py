@@ -286,7 +286,7 @@ async def test_a_text_that_became_shorter_ends_no_selection_in_an_error(
     assert editor.text == ""
 
 
-@pytest.mark.parametrize("keys", ["yG9999p", "vGy9999P", "yGp9999.", f"oab{ESC}9999.", "VG9999>"])
+@pytest.mark.parametrize("keys", ["yG9999p", "vGy9999P", "y20jp9999.", f"o{'ab' * 50}{ESC}9999.", "VG9999>"])
 async def test_no_count_makes_a_text_too_long_to_be_graded(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch, keys: str
 ) -> None:
