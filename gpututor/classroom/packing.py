@@ -311,7 +311,7 @@ def _write(files: Mapping[str, bytes], folder: Path) -> None:
 def _files(course: Course, left: Left) -> Iterator[tuple[str, str]]:
     own_keys = [key.name for key in COURSE_KEYS if key.name not in ("for", "variant_seed")]
     manifest = manifest_of(course.folder / "course.toml", own_keys)
-    yield "course.toml", f"{manifest}{MARK}\n"
+    yield "course.toml", f"{MARK}\n{manifest}"  # a key after a table would belong to the table
     if course.glossary:
         yield "glossary.md", without_comments(course.glossary)
     if course.reading:

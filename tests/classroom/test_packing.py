@@ -420,8 +420,9 @@ def test_public_checks_that_the_solution_does_not_pass_are_an_error(course: Cour
         student_course(course)
 
 
-def test_the_shipped_course_can_be_packed() -> None:
-    files = student_course(COURSE)
+def test_the_shipped_course_can_be_packed(tmp_path: Path) -> None:
+    files = write_student_course(COURSE, tmp_path / "out")
+    assert load_course(tmp_path / "out").learning_paths == COURSE.learning_paths
     assert len(files) == 3 + 2 * len(COURSE.lessons) + 4 * len(COURSE.exercises)
     assert files["glossary.md"].decode() == COURSE.glossary
     assert files["reading.md"].decode() == COURSE.reading
