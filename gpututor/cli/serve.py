@@ -13,25 +13,12 @@ import shlex
 import socket
 import sys
 import webbrowser
-from typing import TYPE_CHECKING
 
 from gpututor.cli.options import whole_number
 from gpututor.errors import UsageError
 from gpututor.processes import has_graphical_browser
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from aiohttp import web
-
 HOST = "127.0.0.1"
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
-"""Headers: the page loads nothing from other servers, and no other page sees the key or shows the app in a frame."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +31,8 @@ def main(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C; return 0. Raises `UsageError` without the extra, or if the port is taken."""
     try:
         from aiohttp import web
+
+        from gpututor.cli.serve_page import application
     except ImportError:
         raise UsageError(
             "`gpututor serve` needs packages that are not installed.",
@@ -59,7 +48,7 @@ def main(arguments: argparse.Namespace) -> int:
         if not arguments.no_browser and has_graphical_browser():
             webbrowser.open(address)
 
-    app = application(_command(arguments), port, key)
+    app = application(_command(arguments), HOST, port, key)
     app.on_startup.append(ready)
     web.run_app(app, sock=listening, print=None, shutdown_timeout=1.0)
     return 0
@@ -80,45 +69,3 @@ def _command(arguments: argparse.Namespace) -> str:
         if (folder := getattr(arguments, option)) is not None:
             words += [f"--{option}", str(folder.absolute())]
     return shlex.join(words)
-
-
-def application(command: str, port: int, key: str) -> web.Application:
-    """Return the web application: the page, its files and its WebSocket below `/key/`; all else is refused."""
-    import aiohttp_jinja2
-    import jinja2
-    from aiohttp import web
-    from textual_serve.server import Server
-
-    hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
-    origins = {f"http://{host}" for host in hosts}
-
-    @web.middleware
-    async def guard(
-        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        # A page of another server has another origin; a foreign DNS name that leads to this machine is another host.
-        origin = request.headers.get("Origin")
-        is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
-        if request.host not in hosts or (origin not in origins if origin is not None or is_socket else False):
-            raise web.HTTPForbidden(text="gpututor answers requests from its own page only.")
-        return await handler(request)
-
-    async def add_slash(request: web.Request) -> web.Response:
-        raise web.HTTPMovedPermanently(f"/{key}/")
-
-    async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
-        response.headers.update(HEADERS)
-
-    server = Server(command, host=HOST, port=port, title="gpututor")
-    app = web.Application(middlewares=[guard])
-    aiohttp_jinja2.setup(app, loader=jinja2.FileSystemLoader(server.templates_path))
-    app.add_routes(
-        [
-            web.get(f"/{key}", add_slash),
-            web.get(f"/{key}/", server.handle_index, name="index"),
-            web.get(f"/{key}/ws", server.handle_websocket, name="websocket"),
-            web.static(f"/{key}/static", server.statics_path, name="static"),
-        ]
-    )
-    app.on_response_prepare.append(add_headers)
-    return app

@@ -18,6 +18,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.support.command_line import run_gpututor
 from tests.support.timeouts import wait_for
 
 ADDRESS = re.compile(r"(http://127\.0\.0\.1:(\d+))/([\w-]{32})/")
@@ -59,10 +60,21 @@ def test_only_the_printed_address_shows_the_page(address: re.Match[str]) -> None
             await status(f"{server}/"),
             await status(f"{server}/{key[::-1]}/ws"),
             await status(f"{server}/{key}/", Host=f"tutor.example:{port}"),
+            await status(f"{server}/{key}/", Host=f"localhost:{port}"),
             await status(f"{server}/{key}/", Origin="http://tutor.example"),
+            await status(f"{server}/{key}/", Origin=f"http://localhost:{port}"),
         ]
 
-    assert asyncio.run(visit()) == [200, 200, 404, 404, 403, 403]
+    assert asyncio.run(visit()) == [200, 200, 404, 404, 403, 403, 403, 403]
+
+
+@pytest.mark.parametrize("package", ["aiohttp", "aiohttp_jinja2", "jinja2", "textual_serve"])
+def test_a_missing_package_of_the_extra_is_explained(package: str, tmp_path: Path) -> None:
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('No module named {package}')\n")
+    ended = run_gpututor("serve", "--no-browser", PYTHONPATH=str(tmp_path), GPUTUTOR_HOME=str(tmp_path / "home"))
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "Traceback" not in ended.stderr
+    assert "pip install 'gpututor[browser]'" in ended.stderr
 
 
 @pytest.mark.parametrize("origin", [None, "http://tutor.example", "null"])
