@@ -14,16 +14,16 @@ from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.errors import CourseError
 from gpututor.fuzzy import marks, ranked
 
-_PROSE_LINK = re.compile(
-    r"""(?P<skip> (?P<ticks>`+).+?(?P=ticks)(?!`) | !?\[[^\]\n]*\](?:\([^)\n]*\)|\[[^\]\n]*\]) | <[^>\s]+> )
-      | \b[Ll]esson\s+(?P<lesson>\d{1,2})\b(?!\.\d)
-      | \b[Ee]xercise\s+(?P<exercise>\d{1,2}\.\d{1,2})\b""",
-    re.VERBOSE | re.DOTALL,
-)
+_PROSE_LINK = r"""
+    (?P<skip> (?P<ticks>`+).+?(?P=ticks)(?!`) | !?\[[^\]]*\](?:\([^)\n]*\)|\[[^\]\n]*\]) | <[^>\s]+> )
+    | \b[Ll]esson\s+(?P<lesson>\d{1,2})\b(?!\.\d)
+    | \b[Ee]xercise\s+(?P<exercise>\d{1,2}\.\d{1,2})\b"""
 _NAMED = re.compile(r"(?:\bIn \w+'s documentation:|\[glossary\]\(\S*?glossary\.md\)).*?(?=\n\s*\n|\Z)", re.DOTALL)
 """Names of pages for further reading, and words after a link to the glossary, each to the paragraph's end."""
 _TORCH_NAME = r"torch(?:\.\w+)+"
-_CODE_OF_TORCH = re.compile(rf"`(?P<name>{_TORCH_NAME}|nn(?:\.\w+)+)(?:\([^`]*\))?`")
+_SHORT = {"nn": "torch.nn", "F": "torch.nn.functional", "DataLoader": "torch.utils.data.DataLoader"}
+"""Names as programs import them, and where they are."""
+_CODE_OF_TORCH = re.compile(rf"`(?P<name>{_TORCH_NAME}|(?:nn|F)(?:\.\w+)+|DataLoader)(?:\([^`]*\))?`")
 _WITHOUT_PAGE = re.compile(
     r"torch\.(?:version\..*|backends\..*precision|channels_last|(?:u?int|b?float|complex)\d+(?:\.\w+)?)"
 )
@@ -76,6 +76,7 @@ def destination(course: Course, target: str, here: Lesson | Exercise) -> Destina
 def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
     """Return the text of `page` with links at "lesson 5", "exercise 2.3" and the first use of each PyTorch name.
 
+    In a lesson, the first use of each word of the glossary is a link, too, but for the words that it lists as its own.
     Links to a lesson's exercises, or facts about a task, are added at the end. Lines keep their numbers.
     """
     own = str(page.number) if isinstance(page, Lesson) else page.label
@@ -83,10 +84,14 @@ def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
     names = {*(str(lesson.number) for lesson in course.lessons), *labels} - {own}
 
     seen: set[str] = set()
+    glossary = glossary_words(course.glossary) if isinstance(page, Lesson) else []
+    words: dict[str, str] = {}
 
     def link(match: re.Match[str]) -> str:
         if match["ticks"]:
             return _with_documentation_link(match[0], seen)
+        if match["word"]:
+            return _with_glossary_link(match, words)
         name = match["lesson"] or match["exercise"]
         return f"[{match[0]}]({name})" if name in names else match[0]
 
@@ -95,8 +100,12 @@ def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
             return _with_glossary_links(course, match[0])
         return _with_reading_links(course, match[0])
 
-    parts = ((is_code, part if is_code else _NAMED.sub(linked_names, part)) for is_code, part in _parts(text))
-    linked = "\n".join(part if is_code else _PROSE_LINK.sub(link, part) for is_code, part in parts)
+    parts = [(is_code, part if is_code else _NAMED.sub(linked_names, part)) for is_code, part in _parts(text)]
+    if isinstance(page, Lesson):
+        own_words = {word for _, part in parts for word in re.findall(r"glossary\.md#(\S+?)\)", part)}
+        words = {slug(word): word for word in glossary if slug(word) not in own_words}
+    prose_link = re.compile(rf"{_PROSE_LINK} | {_pattern_of_words(glossary)}", re.VERBOSE | re.DOTALL)
+    linked = "\n".join(part if is_code else prose_link.sub(link, part) for is_code, part in parts)
     if isinstance(page, Exercise):
         return f"{linked.rstrip()}\n\n{_about(course, page)}\n"
     if not page.exercises:
@@ -110,6 +119,22 @@ def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
 
 def glossary_words(glossary: str) -> list[str]:
     return _GLOSSARY_WORD.findall(glossary)
+
+
+def _pattern_of_words(words: list[str]) -> str:
+    """Return a pattern for the words in any case, and their plurals; the group `word` is without the plural's end."""
+    alternatives = "|".join(_spaced(word) for word in sorted(words, key=len, reverse=True))
+    return rf"(?<![\w-])(?P<word>(?i:{alternatives or '(?!)'}))(?:e?s)?(?![\w-])"
+
+
+def _with_glossary_link(match: re.Match[str], words: dict[str, str]) -> str:
+    """Link a word to its meaning, and remove it from `words`, which are by slug. `ZeRO` is not "zero"."""
+    anchor = slug(match["word"])
+    written = " ".join(match["word"].split())
+    if words.get(anchor) not in (written, written[0].lower() + written[1:]):
+        return match[0]
+    del words[anchor]
+    return f"[{match[0]}](../glossary.md#{anchor})"
 
 
 def _with_glossary_links(course: Course, text: str) -> str:
@@ -141,7 +166,8 @@ def _with_documentation_link(code: str, seen: set[str]) -> str:
     match = _CODE_OF_TORCH.fullmatch(code)
     if match is None:
         return code
-    name = match["name"] if match["name"].startswith("torch.") else f"torch.{match['name']}"
+    first, dot, rest = match["name"].partition(".")
+    name = f"{_SHORT.get(first, first)}{dot}{rest}"
     if name in seen or _WITHOUT_PAGE.fullmatch(name):
         return code
     seen.add(name)

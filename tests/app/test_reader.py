@@ -190,6 +190,10 @@ def test_links_are_made_of_what_texts_name_and_lead_to_pages(env: AppEnv) -> Non
         "[`torch.mm(a,\nb)`](name:torch.mm), then `torch.mm`, [`nn.Linear`](name:torch.nn.Linear), `torch.float16`, "
         "`[torch.mm]`\n\n    `torch.cat`\n"
     )
+    assert with_links(course, "`F.elu(x)` of `F`, a `DataLoader` and `DataLoaders`", task).startswith(
+        "[`F.elu(x)`](name:torch.nn.functional.elu) of `F`, "
+        "a [`DataLoader`](name:torch.utils.data.DataLoader) and `DataLoaders`"
+    )
     made = with_links(course, text, course.lessons[0])
     shown = made.split("\n## Exercises")[0]
     assert (
@@ -407,6 +411,23 @@ async def test_a_word_of_a_lesson_opens_the_glossary_at_its_meaning(env: AppEnv)
         await until_shown(pilot, "meaning 20.")
         await until(pilot, lambda: "meaning 19." not in screen_text(pilot.app), "for the word at the top")
         assert "meaning 21." in screen_text(pilot.app)
+
+
+def test_a_lesson_links_the_first_use_of_each_word_of_the_glossary(env: AppEnv) -> None:
+    course = env.course
+    words = ("batch", "CUDA", "CUDA graph", "host", "pinned memory", "ZeRO")
+    (course.folder / "glossary.md").write_text("".join(f"**{word}**: a meaning. (1)\n\n" for word in words))
+    text = (
+        "# The host\n\nA multi-host **host** has `host`, [pinned\nmemory](x), Pinned\nmemory and zero hosts. Batches "
+        "of CUDA graphs, a batch.\n\n    host CUDA\n\nNew words, in the [glossary](../glossary.md): CUDA.\n"
+    )
+    assert with_links(course, text, course.lessons[0]).startswith(
+        "# The host\n\nA multi-host **[host](../glossary.md#host)** has `host`, [pinned\nmemory](x), "
+        "[Pinned\nmemory](../glossary.md#pinned-memory) and zero hosts. [Batches](../glossary.md#batch) "
+        "of [CUDA graphs](../glossary.md#cuda-graph), a batch.\n\n    host CUDA\n\n"
+        "New words, in the [glossary](../glossary.md): [CUDA](../glossary.md#cuda).\n"
+    )
+    assert "glossary" not in with_links(course, "A host.", course.exercises[0])
 
 
 async def test_pages_for_further_reading_and_names_of_pytorch_are_links(
