@@ -10,6 +10,7 @@ import contextlib
 import csv
 import io
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpututor.classroom.rules import Extension, Rules
-from gpututor.classroom.submissions import Class, Student
+from gpututor.classroom.submissions import PLATFORMS, Class, Student
 from gpututor.classroom.tables import PlatformTable, read_table
 from gpututor.errors import UsageError
 from gpututor.text import truncate
@@ -40,7 +41,9 @@ _COLUMNS = {
 """Names of columns, without case, spaces and signs."""
 _CANVAS = {"student": "name", "id": "id", "section": "section", "sisuserid": None, "sisloginid": None}
 """Columns of the gradebook that Canvas exports, without case, spaces and signs."""
-_PARTICIPANT = re.compile(r"\D+(\d+)")
+_NUMBERED = ("canvas", "moodle")
+"""Layouts in which students' ids are the platform's numbers."""
+_PARTICIPANT = re.compile(r"\s*Participant\s*(\d+)\s*")
 """An `Identifier` of Moodle's worksheet: `Participant 1234567`."""
 _WORKSHEET_TIME = "%A, %d %B %Y, %I:%M %p"
 
@@ -50,39 +53,86 @@ class RosterEntry:
     """A row of a roster."""
 
     platform_id: str
+    """Number that the roster's platform gave; empty in other rosters."""
     ids: tuple[str, ...] = ()
     """Logins, numbers or addresses."""
     name: str = ""
 
 
-def match_students(people: Sequence[RosterEntry], students: Sequence[Student], *, has_names: bool) -> dict[int, int]:
-    """Return positions in `students` by positions in `people`.
+@dataclass(frozen=True)
+class Matches:
+    """The people of a roster who are students of a class."""
 
-    They match by the platform's number, by id or address, and by a name that is unique on both sides. No one
-    matches twice. `has_names`: False if students chose their names themselves; then names do not count.
+    students: Mapping[int, int]
+    """Positions of students by positions of people."""
+    refused: tuple[tuple[int, int], ...]
+    """Positions of people who match nobody, and of the students with their ids, but with other names."""
+
+
+def match_students(
+    people: Sequence[RosterEntry], students: Sequence[Student], *, layout: str, platform: str
+) -> Matches:
+    """Match the people of a roster with the students of a class of this layout.
+
+    They match by the platform's number, by address, by id, and by a name that is unique on both sides. No one matches
+    twice. `platform`: the layout whose numbers the people have; empty for none. Numbers of two platforms are never
+    compared. Names count only if a platform gives them, because students choose those in zips.
     """
-    matches: dict[int, int] = {}
-    keys: Sequence[tuple[Callable[[RosterEntry], set[str]], Callable[[Student], set[str]]]] = (
-        (lambda person: {person.platform_id}, lambda student: {student.platform_id}),
-        (
-            lambda person: {id.casefold() for id in person.ids},
-            lambda student: {student.id.casefold(), student.email.casefold()},
-        ),
-        (
-            lambda person: {_name_key(person.name)},
-            lambda student: {_name_key((has_names and student.name) or student.id)},
-        ),
+    has_names = layout in PLATFORMS
+
+    def id_of(student: Student) -> str:
+        is_number = layout in _NUMBERED and student.id == student.platform_id
+        return "" if platform and is_number else student.id.casefold()
+
+    def name_of(student: Student) -> str:
+        return _name_key((has_names and student.name) or student.id)
+
+    keys: Sequence[tuple[Callable[[RosterEntry], set[str]], Callable[[Student], str]]] = (
+        (lambda person: {person.platform_id}, lambda student: student.platform_id if platform == layout else ""),
+        (_ids_of, lambda student: student.email.casefold()),
+        (_ids_of, id_of),
+        (lambda person: {_name_key(person.name)}, name_of),
     )
-    for person_keys, student_keys in keys:
+    matches: dict[int, int] = {}
+    refused: dict[int, int] = {}
+    for person_keys, student_key in keys:
         taken = set(matches.values())
         left = [place for place in range(len(students)) if place not in taken]
         positions = [position for position in range(len(people)) if position not in matches]
-        by_key = _unique([(key, place) for place in left for key in student_keys(students[place])])
+        by_key = _unique([(student_key(students[place]), place) for place in left])
         for key, position in _unique([(key, at) for at in positions for key in person_keys(people[at])]).items():
-            if key in by_key and position not in matches and by_key[key] not in taken:
-                matches[position] = by_key[key]
-                taken.add(by_key[key])
-    return matches
+            if key not in by_key or position in matches or by_key[key] in taken:
+                continue
+            at = by_key[key]
+            if student_key is id_of and has_names and _differ(people[position].name, students[at].name):
+                refused[position] = at
+            else:
+                matches[position] = at
+                taken.add(at)
+    return Matches(matches, tuple((position, at) for position, at in refused.items() if position not in matches))
+
+
+def refusal(path: Path, person: str, student: str) -> tuple[str, str]:
+    """Return a notice and advice on a person in `path` who has the id of a student, but another name."""
+    title = f"{path}: {person} has the id of {student}, but another name, so they do not match."
+    return title, "If they are the same person, write one name in both. Otherwise correct the id."
+
+
+def _ids_of(person: RosterEntry) -> set[str]:
+    return {id.casefold() for id in person.ids}
+
+
+def _differ(name: str, other: str) -> bool:
+    """Return True if two known names have no word in common. Canvas leaves out spaces: `roekim`."""
+    first, second = map(_words_of, (name, other))
+    shared = [word for word in first if word in "".join(second)] + [word for word in second if word in "".join(first)]
+    return bool(first and second and not shared)
+
+
+def _words_of(name: str) -> list[str]:
+    """Return the words of a name without accents and initials."""
+    letters = (letter for letter in unicodedata.normalize("NFKD", name.casefold()) if not unicodedata.combining(letter))
+    return [word for word in _WORD.findall("".join(letters)) if len(word) > 1 or not word.isascii()]
 
 
 def _unique(pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
@@ -117,13 +167,15 @@ class Roster:
     students: tuple[Enrolled, ...]
     ignored: tuple[str, ...] = ()
     """Names of columns that are not used."""
+    platform: str = ""
+    """Layout of the platform that exported it, whose numbers are the ids; empty for the instructor's own."""
 
 
 def read_roster(path: Path) -> Roster:
     """Read a roster. Raises `UsageError` that names the file, the line and the column."""
     table = read_table(path)
     columns = _columns(table)
-    is_worksheet = "id" in columns and table.header[columns["id"]] == "Identifier"
+    is_worksheet = (at := columns.get("id")) is not None and any(_PARTICIPANT.fullmatch(row[at]) for row in table.rows)
     students: list[Enrolled] = []
     lines: dict[str, int] = {}
     for line, row in zip(table.lines, table.rows, strict=True):
@@ -151,7 +203,9 @@ def read_roster(path: Path) -> Roster:
         raise UsageError(f"{path}: there are no students in it.", "Write a line for each student below the headings.")
     _check_pseudonyms(table, columns, dict(zip(lines.values(), students, strict=True)))
     used = set(columns.values())
-    return Roster(path, tuple(students), tuple(name for at, name in enumerate(table.header) if at not in used and name))
+    ignored = tuple(name for at, name in enumerate(table.header) if at not in used and name)
+    platform = "moodle" if is_worksheet else "canvas" if _is_of_canvas(table) else ""
+    return Roster(path, tuple(students), ignored, platform)
 
 
 def roster_text(students: Iterable[Enrolled]) -> str:
@@ -162,12 +216,19 @@ def roster_text(students: Iterable[Enrolled]) -> str:
     return stream.getvalue()
 
 
+def _header_keys(table: PlatformTable) -> list[str]:
+    return [re.sub(r"[\W_]+", "", header.casefold()) for header in table.header]
+
+
+def _is_of_canvas(table: PlatformTable) -> bool:
+    return {"student", "id", "sisloginid"} <= set(_header_keys(table))
+
+
 def _columns(table: PlatformTable) -> dict[str, int]:
     """Return the positions of the known columns. Raises `UsageError` without a column of ids, and for two of a kind."""
     positions: dict[str, int] = {}
-    keys = [re.sub(r"[\W_]+", "", header.casefold()) for header in table.header]
-    of_canvas = _CANVAS if {"student", "id", "sisloginid"} <= set(keys) else {}
-    for at, key in enumerate(keys):
+    of_canvas = _CANVAS if _is_of_canvas(table) else {}
+    for at, key in enumerate(_header_keys(table)):
         name = next((name for name, names in _COLUMNS.items() if key in names), None)
         name = of_canvas.get(key, name)
         if name in positions:
@@ -240,32 +301,40 @@ class Enrolment:
     pseudonyms: Mapping[str, str]
     """The roster's pseudonyms by the students' ids; empty for students without one."""
     roster_ids: Mapping[str, str]
-    """The ids in the roster by the students' ids, for students in both."""
+    """The ids in the roster by the students' ids, for all students of the roster."""
+    refused: tuple[tuple[str, str], ...]
+    """Ids of the roster's people who match nobody, and of the students with their ids, but with other names."""
 
 
 def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
     """Add the roster's students to the class, their extensions to the rules, and times that the layout lacks."""
     students = list(class_.students)
     people = [
-        RosterEntry(student.id, tuple(filter(None, (student.id, student.email))), student.name)
-        for student in roster.students
+        RosterEntry(row.id, (row.email,), row.name)
+        if roster.platform
+        else RosterEntry("", (row.id, row.email), row.name)
+        for row in roster.students
     ]
-    matches = match_students(people, students, has_names=class_.has_names)
+    matched = match_students(people, students, layout=class_.layout, platform=roster.platform)
+    matches = matched.students
     others = tuple(student.id for at, student in enumerate(students) if at not in matches.values())
-    is_numbered = class_.layout in ("canvas", "moodle")
     sections, pseudonyms, roster_ids = dict[str, str](), dict[str, str](), dict[str, str]()
     extensions = list[Extension]()
     times: dict[str, str] = {}
+    taken = {student.id for student in students}
+    row_ids: list[str] = []
     for position, row in enumerate(roster.students):
         if position in matches:
             at = matches[position]
             student = students[at]
             students[at] = replace(student, name=row.name or student.name, email=row.email or student.email)
         else:
-            platform_id = row.id if is_numbered and row.id.isdecimal() else ""
-            students.append(Student(row.id, row.name, row.email, platform_id))
+            platform_id = row.id if roster.platform == class_.layout else ""
+            id = f"{row.id} (roster)" if row.id in taken else row.id
+            students.append(Student(id, row.name, row.email, platform_id))
             at = len(students) - 1
         id = students[at].id
+        row_ids.append(id)
         sections[id], pseudonyms[id], roster_ids[id] = row.section, row.pseudonym, row.id
         if row.submitted is not None and (zone := row.submitted.tzinfo or rules.zone) is not None:
             times[id] = row.submitted.replace(tzinfo=zone).astimezone(UTC).isoformat()
@@ -276,4 +345,5 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
     )
     enrolled = replace(class_, students=tuple(students), submissions=tuple(submissions))
     rules = replace(rules, extensions=(*rules.extensions, *extensions))
-    return Enrolment(enrolled, rules, sections, others, pseudonyms, roster_ids)
+    refused = tuple((row_ids[position], students[at].id) for position, at in matched.refused)
+    return Enrolment(enrolled, rules, sections, others, pseudonyms, roster_ids, refused)

@@ -9,6 +9,7 @@ import json
 import pkgutil
 import string
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -284,7 +285,9 @@ def test_odd_rosters_and_chosen_names_give_nobody_anothers_mark(tmp_path: Path) 
 
 
 def test_moodle_gets_final_totals(tmp_path: Path) -> None:
-    text, notices = moodle(book())
+    made = book()
+    made = replace(made, class_=replace(made.class_, layout="moodle"))
+    text, notices = moodle(made)
     late = "Late (by the platform, counted as one day): 10 per cent are taken off"
     ada = f"{EXERCISE}: 2.7 of 7 points. {late}; {OTHER}: 2 of 2 points"
     grace = f"{EXERCISE}: no mark yet; {OTHER}: not submitted"
@@ -301,14 +304,47 @@ def test_moodle_gets_final_totals(tmp_path: Path) -> None:
         "Participant 502,Grace Hopper,grace@example.org,Submitted,4.00,9.00,-,old\n"
         "Participant 503,=Nobody,n@example.org,No submission,-,9.00,-,\n"
     )
-    text, _ = moodle(book(), worksheet)
+    text, _ = moodle(made, worksheet)
     table = rows(text)
     assert table[0] == header.strip().split(",")
     assert [row[4] for row in table[1:]] == ["4.7", "4.00", "-"]
     assert table[3][1] == "'=Nobody"
     worksheet.write_text(header + "Participant 501,Ada,,Submitted,,100.00,-,\n")
     with pytest.raises(UsageError, match=r"100\.00"):
-        moodle(book(), worksheet)
+        moodle(made, worksheet)
+
+
+def test_a_platform_never_gets_numbers_of_another(tmp_path: Path) -> None:
+    ada = Student("12005", "Ada Lovelace", "ada@x.org", "12005")
+    made = gradebook([Upload("12005", points(4, 4))], students=[ada])
+    of_gradescope = replace(made, class_=replace(made.class_, layout="gradescope"))
+    roster = tmp_path / "canvas.csv"
+    header = f"Student,ID,SIS User ID,SIS Login ID,Section,{EXERCISE} (7)\n"
+    roster.write_text(f'{header}"Roe, Bob",12005,999,bob,A,\n"Lovelace, Ada",12006,12005,ada,A,\n')
+    assert rows(canvas(of_gradescope, roster)[0])[2:] == [["Lovelace, Ada", "12006", "12005", "ada", "A", "4"]]
+    worksheet = tmp_path / "worksheet.csv"
+    worksheet.write_text("Identifier,Full name,Grade\nParticipant 12005,Bob Roe,\n")
+    assert rows(moodle(made, worksheet)[0])[1:] == [["Participant 12005", "Bob Roe", ""]]
+    # Bob's university number is the Canvas number of Ada, who is not in the file.
+    roster.write_text(f'{header}"Roe, Bob",999,12005,bob,A,\n')
+    assert len(rows(canvas(made, roster)[0])) == 2
+    for text, notices in (canvas(of_gradescope), moodle(made)):
+        assert "12005" not in text
+        assert any("12005" in notice.title for notice in notices)
+
+
+def test_an_id_with_another_name_is_refused_with_a_notice(tmp_path: Path) -> None:
+    made = gradebook([Upload("501", points(4, 4))], students=[Student("501", "Ada Lovelace", "", "501")])
+    made = replace(made, class_=replace(made.class_, layout="gradescope"))
+    roster = tmp_path / "canvas.csv"
+    header = f"Student,ID,SIS User ID,SIS Login ID,Section,{EXERCISE} (7)\n"
+    roster.write_text(f'{header}"Roe, Bob",12005,501,bob,A,\n')
+    text, notices = canvas(made, roster)
+    assert len(rows(text)) == 2
+    assert any("Roe, Bob" in notice.title and "501 (Ada Lovelace)" in notice.title for notice in notices)
+    for name in ("LOVELACE, A.", "lovelaceada", "Ada König", ""):
+        roster.write_text(f'{header}"{name}",12005,501,ada,A,\n')
+        assert rows(canvas(made, roster)[0])[2][-1] == "4"
 
 
 @given(st.lists(TEXTS | st.sampled_from(["kim", "con", "a.", "..", "a/b", "a b"]), unique_by=str.casefold, max_size=6))

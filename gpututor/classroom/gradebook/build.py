@@ -32,7 +32,7 @@ from gpututor.classroom.gradebook.slip_days import spend_slip_days
 from gpututor.classroom.history import HistoryEntry, marks_by_hand, read_history
 from gpututor.classroom.jobs import JobFailure, Options, class_secret, read_failures
 from gpututor.classroom.pseudonyms import Pseudonyms
-from gpututor.classroom.roster import Roster, enrol, read_roster
+from gpututor.classroom.roster import Roster, enrol, read_roster, refusal
 from gpututor.classroom.rules import OWN, CheckDescriptions, Describe, Rules, course_of, points_of
 from gpututor.classroom.submissions import Class, Submission
 from gpututor.classroom.tables import number
@@ -68,11 +68,12 @@ def make_gradebook(
     chosen, sections = (enrolment.pseudonyms, enrolment.sections) if enrolment is not None else ({}, None)
     pseudonyms = Pseudonyms(lambda: class_secret(folder.salt_file), class_.students, chosen, submitted.students)
     by_hand = marks_by_hand(read_history(folder))
-    others = enrolment.others if enrolment is not None else ()
+    others, refused = (enrolment.others, enrolment.refused) if enrolment is not None else ((), ())
     if not with_names:
         class_, rules = pseudonyms.class_(class_), pseudonyms.rules(rules)
         by_hand = {(pseudonyms.of(id), key): pseudonyms.entry(entry) for (id, key), entry in by_hand.items()}
         others = tuple(map(pseudonyms.of, others))
+        refused = tuple((pseudonyms.of(id), pseudonyms.of(other)) for id, other in refused)
         sections = {pseudonyms.of(id): words for id, words in sections.items()} if sections is not None else None
     if course_folder is not None:
         class_ = replace(class_, course=str(course_folder))
@@ -82,7 +83,10 @@ def make_gradebook(
     graded = {new: graded[old] for old, new in files if old in graded}
     if not with_names:
         graded = {file: _without_names(attempt, pseudonyms) for file, attempt in graded.items()}
-    notices += _roster_warnings(people, others) if people is not None else ()
+    if people is not None:
+        called = {student.id: student.called for student in class_.students}
+        notices += _roster_warnings(people, others)
+        notices += [GradebookWarning(*refusal(people.path, called[id], called[other])) for id, other in refused]
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
     if course is None:
         advice = "The report shows keys in place of titles. Restore the course, or name it with --course."

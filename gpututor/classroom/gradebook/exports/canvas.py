@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gpututor.classroom.gradebook.exports.export import Export, left_out, matching_marks, roster_writer
+from gpututor.classroom.gradebook.exports.export import Export, known_to, left_out, matching_marks, roster_writer
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning, Mark
 from gpututor.classroom.roster import RosterEntry
 from gpututor.classroom.tables import Cell, PlatformCell, PlatformTable, csv_text, number, read_table
@@ -35,7 +35,7 @@ def canvas(gradebook: Gradebook, roster: Path | None = None) -> tuple[str, list[
     rows: list[list[Cell]] = [[*COLUMNS, *(exercise.numbered_title for exercise in gradebook.exercises)]]
     possible = (exercise.known_of for exercise in gradebook.exercises)
     rows.append([POINTS_POSSIBLE, *[None] * (len(COLUMNS) - 1), *possible])
-    known = [marks for marks in gradebook.students if marks.student.platform_id]
+    known = known_to("canvas", gradebook)
     for marks in known:
         student = marks.student
         section = [student.name or student.id, student.platform_id, None, None, None]
@@ -84,13 +84,14 @@ def _from_roster(gradebook: Gradebook, table: PlatformTable) -> tuple[str, list[
         RosterEntry(row[id_column].strip(), tuple(row[at].strip() for at in logins), " ".join(row[:id_column]))
         for row in rows_of_people
     ]
-    matches = matching_marks(people, gradebook)
+    matches, refused = matching_marks(people, gradebook, "canvas", table.path)
     rows: list[list[Cell]] = [header, points]
     for position, marks in sorted(matches.items()):
         row = rows_of_people[position]
         cells = [_cell(mark, row, columns[mark.exercise]) for mark in marks.marks]
         rows.append([*map(PlatformCell, row[: section + 1]), *cells])
     matched = {marks.student.id for marks in matches.values()}
+    warnings += refused
     warnings += left_out("Canvas", gradebook, matched, f"They are not in {table.path}.")
     if without := len(people) - len(matches):
         title = f"{count(without, 'student')} in {table.path} without a submission: not in the Canvas file."

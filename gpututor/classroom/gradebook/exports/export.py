@@ -9,7 +9,7 @@ from pathlib import Path
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning, StudentMarks
 from gpututor.classroom.misconceptions import Misconception
-from gpututor.classroom.roster import RosterEntry, match_students
+from gpututor.classroom.roster import RosterEntry, match_students, refusal
 from gpututor.errors import UsageError
 from gpututor.files import write_atomically
 from gpututor.grading.report_text import count
@@ -91,11 +91,21 @@ def write_text(path: Path, text: str | bytes) -> None:
         raise UsageError(f"{path}: cannot be written ({error.strerror})", "Name another place.") from error
 
 
-def matching_marks(people: Sequence[RosterEntry], gradebook: Gradebook) -> dict[int, StudentMarks]:
-    """Return the marks of the people in a platform's roster, by their positions in it."""
+def known_to(platform: str, gradebook: Gradebook) -> list[StudentMarks]:
+    """Return the marks of students whose numbers at this platform are known: `canvas` or `moodle`."""
+    is_its = gradebook.class_.layout == platform
+    return [marks for marks in gradebook.students if is_its and marks.student.platform_id]
+
+
+def matching_marks(
+    people: Sequence[RosterEntry], gradebook: Gradebook, platform: str, path: Path
+) -> tuple[dict[int, StudentMarks], list[GradebookWarning]]:
+    """Return the marks of the people in a platform's file, by their positions in it, and warnings."""
     students = [marks.student for marks in gradebook.students]
-    matches = match_students(people, students, has_names=gradebook.class_.has_names)
-    return {position: gradebook.students[at] for position, at in matches.items()}
+    matches = match_students(people, students, layout=gradebook.class_.layout, platform=platform)
+    refused = (refusal(path, people[position].name, students[at].called) for position, at in matches.refused)
+    marks = {position: gradebook.students[at] for position, at in matches.students.items()}
+    return marks, [GradebookWarning(*words) for words in refused]
 
 
 def left_out(platform: str, gradebook: Gradebook, known: Collection[str], advice: str) -> list[GradebookWarning]:

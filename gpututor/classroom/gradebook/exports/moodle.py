@@ -9,7 +9,7 @@ import html
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpututor.classroom.gradebook.exports.export import Export, left_out, matching_marks, roster_writer
+from gpututor.classroom.gradebook.exports.export import Export, known_to, left_out, matching_marks, roster_writer
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning, Mark, StudentMarks
 from gpututor.classroom.roster import RosterEntry
 from gpututor.classroom.tables import Cell, PlatformCell, PlatformTable, csv_text, number, read_table
@@ -27,7 +27,7 @@ def moodle(gradebook: Gradebook, worksheet: Path | None = None) -> tuple[str, li
     if worksheet is not None:
         return _from_worksheet(gradebook, read_table(worksheet))
     rows: list[list[Cell]] = [[*COLUMNS]]
-    known = [marks for marks in gradebook.students if marks.student.platform_id]
+    known = known_to("moodle", gradebook)
     for marks in known:
         student, grade = marks.student, marks.points if marks.final else None
         row: list[Cell] = [f"Participant {student.platform_id}", student.name, student.email, grade]
@@ -72,7 +72,7 @@ def _from_worksheet(gradebook: Gradebook, table: PlatformTable) -> tuple[str, li
         )
         for row in table.rows
     ]
-    matches = matching_marks(people, gradebook)
+    matches, warnings = matching_marks(people, gradebook, "moodle", table.path)
     rows: list[list[Cell]] = [[*table.header]]
     for position, row in enumerate(table.rows):
         cells: list[Cell] = [PlatformCell(text) for text in row]
@@ -83,7 +83,7 @@ def _from_worksheet(gradebook: Gradebook, table: PlatformTable) -> tuple[str, li
                 cells[comments] = feedback_comment(gradebook, marks)
         rows.append(cells)
     matched = {marks.student.id for marks in matches.values()}
-    warnings = left_out("Moodle", gradebook, matched, f"They are not in {table.path}.")
+    warnings += left_out("Moodle", gradebook, matched, f"They are not in {table.path}.")
     if without := len(table.rows) - len(matches):
         title = f"{count(without, 'participant')} in {table.path} without a submission."
         warnings.append(GradebookWarning(title, "Their rows stay unchanged."))
