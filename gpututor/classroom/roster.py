@@ -298,6 +298,8 @@ class Enrolment:
     """Sections by the students' ids; empty for students without one."""
     others: tuple[str, ...]
     """Ids of students with files who are not in the roster."""
+    without_files: tuple[str, ...]
+    """Ids of the roster's people who match no student with files."""
     pseudonyms: Mapping[str, str]
     """The roster's pseudonyms by the students' ids; empty for students without one."""
     roster_ids: Mapping[str, str]
@@ -346,4 +348,5 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
     enrolled = replace(class_, students=tuple(students), submissions=tuple(submissions))
     rules = replace(rules, extensions=(*rules.extensions, *extensions))
     refused = tuple((row_ids[position], students[at].id) for position, at in matched.refused)
-    return Enrolment(enrolled, rules, sections, others, pseudonyms, roster_ids, refused)
+    without_files = tuple(id for position, id in enumerate(row_ids) if position not in matches)
+    return Enrolment(enrolled, rules, sections, others, without_files, pseudonyms, roster_ids, refused)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,9 @@ import pytest
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import gradebook_of, make_gradebook
 from gpututor.classroom.gradebook.exports.canvas import canvas
+from gpututor.classroom.gradebook.exports.moodle import moodle
 from gpututor.classroom.gradebook.marking import EXTENDED
+from gpututor.classroom.gradebook.model import MarkStatus
 from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.classroom.roster import Enrolled, enrol, read_roster
 from gpututor.classroom.rules import Extension, LatePolicy, Rules
@@ -23,7 +26,7 @@ from gpututor.cli.main import main
 from gpututor.errors import UsageError
 from gpututor.grading.journal import write_entry
 from tests.support.classes import class_with_options, key_at
-from tests.support.gradebooks import EXERCISE, Upload, gradebook, points
+from tests.support.gradebooks import EXERCISE, OTHER, Upload, gradebook, points
 
 ROSTER = (
     "Student ID;Full Name;E-Mail;Section;Extension (hours);Seat\n"
@@ -171,7 +174,7 @@ def test_only_rosters_of_the_platform_give_its_numbers(tmp_path: Path) -> None:
 def test_students_without_a_file_have_zeros_in_means_and_files(folder: ClassFolder, roster: Path) -> None:
     without = make_gradebook(folder, Rules())
     assert without.exercises[0].mean_share == 0.75
-    folder.roster_file.write_bytes(roster.read_bytes())
+    folder.roster_file.write_text(f"{ROSTER}lee;;;;;4\n")
     book = make_gradebook(folder, Rules())
     assert [(marks.student.id, marks.points, marks.section) for marks in book.students] == [
         ("501", 4, "Monday"),
@@ -187,10 +190,29 @@ def test_students_without_a_file_have_zeros_in_means_and_files(folder: ClassFold
     text, notices = canvas(book)  # the numbers of Grace and Kim may be other people's at Canvas
     assert text.splitlines()[2:] == ["Ada Lovelace,501,,,,4"]
     assert any("502, 503, lee" in notice.title for notice in notices)
+    assert any("'Seat'" in notice.title for notice in book.notices)
     assert ["Monday", "2", "2", "50%"] in [line.split() for line in lines_of(book, 80)]
-    titles = [notice.title for notice in book.notices]
-    assert any("(lee)" in title for title in titles)
-    assert any("'Seat'" in title for title in titles)
+
+
+def test_zeros_stay_open_while_a_student_with_files_matches_nobody(tmp_path: Path) -> None:
+    folder = ClassFolder(tmp_path / "class")
+    class_, _ = class_with_options(folder, [("900", EXERCISE, "a")])
+    team = Student("900", "Team A", platform_id="900")
+    folder.write_class(replace(class_, layout="moodle", students=(team,)))
+    write_entry(folder.journal, key_at(folder, 0), points(4, 4))
+    worksheet = WORKSHEET.replace("Status", "Grade")
+    folder.roster_file.write_text(worksheet)
+    rules = Rules(assigned=(EXERCISE, OTHER))
+    book = make_gradebook(folder, rules)
+    statuses = [mark.status for mark in book.student("1234567").marks]
+    assert statuses == [MarkStatus.NOT_HANDED_IN, MarkStatus.OPEN]  # nobody submitted the first one
+    assert book.exercise(EXERCISE).mean_share == 1
+    assert [row[3] for row in csv.reader(moodle(book, folder.roster_file)[0].splitlines())] == ["Grade", "", ""]
+    assert any("(900)" in notice.title and "2 students" in notice.advice for notice in book.notices)
+    nameless = make_gradebook(folder, rules, with_names=False)
+    assert sorted(marks.open for marks in nameless.students) == [0, 1, 1]
+    folder.roster_file.write_text(f"{worksheet}Participant 900,Team A,,,-\n")
+    assert all(marks.final for marks in make_gradebook(folder, rules).students)
 
 
 def test_an_extension_counts_without_a_time_and_report_takes_any_roster(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from gpututor.classroom.gradebook.model import (
     Gradebook,
     GradebookWarning,
     Mark,
+    MarkStatus,
     StudentMarks,
 )
 from gpututor.classroom.gradebook.slip_days import spend_slip_days
@@ -44,6 +45,7 @@ from gpututor.grading.report_text import count
 from gpututor.toml_schema import Mistake, nearest
 
 _MOST_NAMED = 10
+_MAY_HAVE_FILES = "No files match this student. Those of a student who is not in the roster may be theirs."
 _BROKEN = "Its file in the journal is broken: move it away, then grade again with --resume."
 
 
@@ -69,10 +71,11 @@ def make_gradebook(
     pseudonyms = Pseudonyms(lambda: class_secret(folder.salt_file), class_.students, chosen, submitted.students)
     by_hand = marks_by_hand(read_history(folder))
     others, refused = (enrolment.others, enrolment.refused) if enrolment is not None else ((), ())
+    unsure = enrolment.without_files if enrolment is not None and others else ()
     if not with_names:
         class_, rules = pseudonyms.class_(class_), pseudonyms.rules(rules)
         by_hand = {(pseudonyms.of(id), key): pseudonyms.entry(entry) for (id, key), entry in by_hand.items()}
-        others = tuple(map(pseudonyms.of, others))
+        others, unsure = (tuple(map(pseudonyms.of, ids)) for ids in (others, unsure))
         refused = tuple((pseudonyms.of(id), pseudonyms.of(other)) for id, other in refused)
         sections = {pseudonyms.of(id): words for id, words in sections.items()} if sections is not None else None
     if course_folder is not None:
@@ -85,14 +88,14 @@ def make_gradebook(
         graded = {file: _without_names(attempt, pseudonyms) for file, attempt in graded.items()}
     if people is not None:
         called = {student.id: student.called for student in class_.students}
-        notices += _roster_warnings(people, others)
+        notices += _roster_warnings(people, others, unsure)
         notices += [GradebookWarning(*refusal(people.path, called[id], called[other])) for id, other in refused]
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
     if course is None:
         advice = "The report shows keys in place of titles. Restore the course, or name it with --course."
         notices.append(GradebookWarning(f"The course in {class_.course} cannot be loaded.", advice))
     with CheckDescriptions() as descriptions:
-        made = gradebook_of(class_, graded, rules, exercises, notices, descriptions.of, by_hand, sections)
+        made = gradebook_of(class_, graded, rules, exercises, notices, descriptions.of, by_hand, sections, unsure)
     return replace(made, pseudonyms=pseudonyms, has_names=with_names)
 
 
@@ -109,12 +112,13 @@ def gradebook_of(
     describe: Describe = lambda exercise: (),
     by_hand: Mapping[tuple[str, str], HistoryEntry] = MappingProxyType({}),
     sections: Mapping[str, str] | None = None,
+    unsure: Collection[str] = (),
 ) -> Gradebook:
     """Make a gradebook.
 
     `exercises`: the course's known exercises, in its order. `describe` is called if the reports do not name
     an exercise's checks. `by_hand`: marks by student and exercise. `sections`: the roster's, by the students'
-    ids; None without a roster.
+    ids; None without a roster. `unsure`: ids of students without files who may have those of an unknown student.
     """
     known = _known_checks(class_, graded, rules, exercises, describe)
     warnings = [*notices, *check_warnings(rules, known), *_student_warnings(rules, class_)]
@@ -142,7 +146,10 @@ def gradebook_of(
             attempt_of(submission, graded.get(submission, GradedAttempt()), of, rules, slip_days)
             for submission in files.get((student, key), ())
         ]
-        return mark_of(student, attempts, of, rules, misplaced.get(student, ()))
+        mark = mark_of(student, attempts, of, rules, misplaced.get(student, ()))
+        if student in unsure and key in by_exercise:
+            return replace(mark, status=MarkStatus.OPEN, reason=_MAY_HAVE_FILES)
+        return mark
 
     marks: dict[str, list[Mark]] = {}
     slip_days: dict[str, int] = {}
@@ -254,11 +261,14 @@ def _student_warnings(rules: Rules, class_: Class) -> Iterator[GradebookWarning]
             yield GradebookWarning(title, nearest(extension.student, ids) if ids else "")
 
 
-def _roster_warnings(roster: Roster, others: Sequence[str]) -> Iterator[GradebookWarning]:
+def _roster_warnings(roster: Roster, others: Sequence[str], unsure: Collection[str]) -> Iterator[GradebookWarning]:
     if others:
         names = ", ".join(others[:_MOST_NAMED]) + (" …" if len(others) > _MOST_NAMED else "")
         title = f"Not in {roster.path}: {count(len(others), 'student')} with files ({names})."
-        yield GradebookWarning(title, "They are in all reports. If an id differs in the roster, correct it there.")
+        advice = "They are in all reports. If an id differs in the roster, correct it there; otherwise add a row."
+        if unsure:
+            advice += f" Until then, marks of {count(len(unsure), 'student')} without files stay open."
+        yield GradebookWarning(title, advice)
     if roster.ignored:
         title = f"{roster.path}: columns that are not used: {', '.join(map(repr, roster.ignored))}."
         yield GradebookWarning(title, "The columns are id, name, email, section, extension (in hours) and pseudonym.")

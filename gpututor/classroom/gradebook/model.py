@@ -24,7 +24,7 @@ class MarkStatus(StrEnum):
 
     FINAL = "final"
     OPEN = "open"
-    """Graded, but the instructor has to look at it, or it has to be graded again."""
+    """The instructor has to look at it, or it has to be graded again. Without attempts: files may be missing."""
     REFUSED = "refused"
     """Not gradable: the instructor decides."""
     NOT_GRADED = "not graded"
