@@ -56,7 +56,7 @@ def grade_submission(root: Path, notify: Callable[[str], None]) -> Path:
     course = load_course(source / COURSE)
     rules = read_rules(source / RULES, settings.course) if (source / RULES).exists() else Rules()
     # Gradescope shows only this assignment, so all slip days count as unspent.
-    rules = _with_dates(replace(rules, assigned=settings.exercises, drop_lowest=0), metadata.due)
+    rules = with_dates(replace(rules, assigned=settings.exercises, drop_lowest=0), metadata)
     say = catalog(rules.language, course.folder)
     limit = rules.max_attempts_for(rules.assigned[0])  # the same for all of them
     if limit is not None and metadata.attempt > limit:
@@ -87,10 +87,24 @@ def _graded(
         return _results(folder, rules, course, notes)
 
 
-def _with_dates(rules: Rules, due: datetime | None) -> Rules:
-    """Return the rules with Gradescope's due date, which has the student's extension, if there is one."""
-    if due is None:
+def with_dates(rules: Rules, metadata: SubmissionMetadata) -> Rules:
+    """Return the rules for the assigned exercises with Gradescope's due date, which has the student's extension.
+
+    Extensions in the rules count from the date without extensions, so that the later of both counts.
+    """
+    if metadata.due is None:
         return rules
+    usual = _with_due(rules, metadata.usual_due) if metadata.usual_due is not None else rules
+    extensions = (
+        replace(extension, exercise=key, due=usual.due_for(key, extension.student), hours=0.0)
+        for extension in rules.extensions
+        for key in rules.assigned
+        if extension.exercise in ("", key)
+    )
+    return replace(_with_due(rules, metadata.due), extensions=tuple(extensions))
+
+
+def _with_due(rules: Rules, due: datetime) -> Rules:
     exercises = {key: replace(own, due=None) for key, own in rules.exercises.items()}
     return replace(rules, due=due, exercises=MappingProxyType(exercises))
 

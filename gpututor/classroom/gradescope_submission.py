@@ -41,6 +41,8 @@ class SubmissionMetadata:
     """ISO 8601, UTC; empty if unknown."""
     due: datetime | None = None
     """Due date of the submission's students, with their extensions."""
+    usual_due: datetime | None = None
+    """Due date without extensions."""
     students: int = 1
     """Number of students: more than 1 for a group. `name` and `email` are those of the first."""
     earlier: tuple[EarlierSubmission, ...] = ()
@@ -73,6 +75,7 @@ def _metadata(values: Any) -> SubmissionMetadata:
         email=email,
         created_at=created_at,
         due=max(filter(None, dates), default=None),
+        usual_due=usual,
         students=max(len(users), 1),
         earlier=tuple(_earlier(_tables(values.get("previous_submissions")), created_at)),
     )

@@ -7,13 +7,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from gpututor.classroom.gradescope_submission import read_metadata, results_beyond_limit
-from gpututor.classroom.rules import Rules
+from gpututor.classroom.gradescope_grading import with_dates
+from gpututor.classroom.gradescope_submission import SubmissionMetadata, read_metadata, results_beyond_limit
+from gpututor.classroom.rules import ExerciseRules, Extension, Rules
 from gpututor.cli.main import main
 from gpututor.errors import GradingError, UsageError
 from gpututor.hardware.inventory import torch_version
@@ -205,7 +208,22 @@ def test_a_group_has_the_latest_date_and_malformed_metadata_is_an_error(tmp_path
     users = [{"name": "Ada", "assignment": {"due_date": date}} for date in dates]
     path.write_text(json.dumps({"users": [*users, {"name": "Bo"}], "assignment": {"due_date": "2026-03-09T00:00:00Z"}}))
     assert str(read_metadata(path).due) == "2026-03-09 00:00:00+00:00"
+    assert str(read_metadata(path).usual_due) == "2026-03-09 00:00:00+00:00"
     for text in ("{", "[]", '{"assignment": {"due_date": "tomorrow"}}'):
         path.write_text(text)
         with pytest.raises(UsageError, match=r"submission_metadata\.json"):
             read_metadata(path)
+
+
+@pytest.mark.parametrize(("hours_there", "latest"), [(0, 48), (24, 48), (48, 48), (72, 72)])
+def test_the_later_of_two_extensions_counts_once(hours_there: int, latest: int) -> None:
+    key, day = "lesson_1/twice_1_1", datetime(2026, 3, 1, 12, tzinfo=UTC)
+    own = MappingProxyType({key: ExerciseRules(due=day + timedelta(days=30))})
+    extensions = (Extension("ada@x.org", hours=48), Extension("ada@x.org", "another/exercise", hours=200))
+    rules = Rules(due=day - timedelta(days=30), assigned=(key,), exercises=own, extensions=extensions)
+    extended = day + timedelta(hours=hours_there)
+    dated = with_dates(rules, SubmissionMetadata(due=extended, usual_due=day))
+    assert dated.due_for(key, "ada@x.org") == day + timedelta(hours=latest)
+    assert dated.due_for(key, "bo@x.org") == extended
+    only_theirs = with_dates(rules, SubmissionMetadata(due=extended))
+    assert only_theirs.due_for(key, "ada@x.org") == day + timedelta(days=32)
