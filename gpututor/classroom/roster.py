@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpututor.classroom.rules import Extension, Rules
-from gpututor.classroom.submissions import PLATFORMS, Class, Student
+from gpututor.classroom.submissions import PLATFORMS, Class, Student, Submission
 from gpututor.classroom.tables import PlatformTable, read_table
 from gpututor.errors import UsageError
 from gpututor.text import truncate
@@ -156,7 +156,7 @@ class Enrolled:
     extension_hours: float = 0.0
     pseudonym: str = ""
     submitted: datetime | None = None
-    """Time of the last submission; without a time zone, in the zone of the due dates."""
+    """Time of the last submission; without a time zone, in the zone of the file's due date."""
 
 
 @dataclass(frozen=True)
@@ -322,7 +322,7 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
     others = tuple(student.id for at, student in enumerate(students) if at not in matches.values())
     sections, pseudonyms, roster_ids = dict[str, str](), dict[str, str](), dict[str, str]()
     extensions = list[Extension]()
-    times: dict[str, str] = {}
+    times: dict[str, datetime] = {}
     taken = {student.id for student in students}
     row_ids: list[str] = []
     for position, row in enumerate(roster.students):
@@ -338,15 +338,22 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
         id = students[at].id
         row_ids.append(id)
         sections[id], pseudonyms[id], roster_ids[id] = row.section, row.pseudonym, row.id
-        if row.submitted is not None and (zone := row.submitted.tzinfo or rules.zone) is not None:
-            times[id] = row.submitted.replace(tzinfo=zone).astimezone(UTC).isoformat()
+        if row.submitted is not None:
+            times[id] = row.submitted
         if row.extension_hours:
             extensions.append(Extension(students[at].id, hours=row.extension_hours))
-    submissions = (
-        replace(file, submitted_at=file.submitted_at or times.get(file.student, "")) for file in class_.submissions
-    )
-    enrolled = replace(class_, students=tuple(students), submissions=tuple(submissions))
     rules = replace(rules, extensions=(*rules.extensions, *extensions))
+    submissions = (_with_time(file, times.get(file.student), rules) for file in class_.submissions)
+    enrolled = replace(class_, students=tuple(students), submissions=tuple(submissions))
     refused = tuple((row_ids[position], students[at].id) for position, at in matched.refused)
     without_files = tuple(id for position, id in enumerate(row_ids) if position not in matches)
     return Enrolment(enrolled, rules, sections, others, without_files, pseudonyms, roster_ids, refused)
+
+
+def _with_time(file: Submission, at: datetime | None, rules: Rules) -> Submission:
+    """Return a file with the roster's time, unless its own is known. A time without a zone has that of its due date."""
+    if at is None or file.submitted_at:
+        return file
+    due = rules.due_for(file.exercise, file.student)
+    zone = at.tzinfo or (due.tzinfo if due is not None else rules.zone)
+    return replace(file, submitted_at=at.replace(tzinfo=zone).astimezone(UTC).isoformat()) if zone is not None else file

@@ -180,12 +180,12 @@ class Rules:
 
     @property
     def zone(self) -> tzinfo | None:
-        """The time zone of the due dates; None without a due date."""
+        """The time zone of the first due date; None without a due date."""
         dates = [self.due, *(rules.due for rules in self.exercises.values())]
         return next((due.tzinfo for due in dates if due is not None), None)
 
     def due_for(self, exercise: str, student: str = "") -> datetime | None:
-        """Return the due date for the class, or for a student with the latest of their extensions."""
+        """Return the due date for the class, or for a student with the latest of their extensions, in its own zone."""
         usual = self.of(exercise).due or self.due
         dates = [usual] if usual is not None else []
         for extension in self.extensions:
@@ -193,7 +193,7 @@ class Rules:
                 if extension.due is not None:
                     dates.append(extension.due)
                 elif usual is not None:
-                    dates.append(usual.astimezone(UTC) + timedelta(hours=extension.hours))
+                    dates.append((usual.astimezone(UTC) + timedelta(hours=extension.hours)).astimezone(usual.tzinfo))
         return max(dates, default=None)
 
     def extends(self, exercise: str, student: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -19,8 +20,8 @@ from gpututor.classroom.gradebook.exports.moodle import moodle
 from gpututor.classroom.gradebook.marking import EXTENDED
 from gpututor.classroom.gradebook.model import MarkStatus
 from gpututor.classroom.gradebook.terminal import lines_of
-from gpututor.classroom.roster import Enrolled, enrol, read_roster
-from gpututor.classroom.rules import Extension, LatePolicy, Rules
+from gpututor.classroom.roster import Enrolled, Roster, enrol, read_roster
+from gpututor.classroom.rules import ExerciseRules, Extension, LatePolicy, Rules
 from gpututor.classroom.submissions import Student
 from gpututor.cli.main import main
 from gpututor.errors import UsageError
@@ -137,6 +138,26 @@ def test_moodles_worksheet_gives_times_and_keeps_students_of_one_name_apart(tmp_
     assert not any("no submission has a time" in notice.title for notice in book.notices)
     nameless = make_gradebook(folder, rules, with_names=False)
     assert sorted(marks.points for marks in nameless.students) == [0, 3.2]
+
+
+@pytest.mark.parametrize(
+    ("exercise", "extension", "hour"),
+    [
+        (EXERCISE, (), 22),
+        (OTHER, (), 21),
+        (OTHER, (Extension("12", hours=48),), 21),
+        (EXERCISE, (Extension("12", due=datetime.fromisoformat("2026-04-22T23:59+02:00")),), 21),
+    ],
+)
+def test_a_time_without_a_zone_has_that_of_its_own_due_date(
+    tmp_path: Path, exercise: str, extension: tuple[Extension, ...], hour: int
+) -> None:
+    due = datetime.fromisoformat("2026-03-01T23:59+01:00")
+    own = MappingProxyType({OTHER: ExerciseRules(due=datetime.fromisoformat("2026-04-20T23:59+02:00"))})
+    class_ = gradebook([Upload("12", None, exercise)], students=[Student("12", platform_id="12")]).class_
+    roster = Roster(tmp_path, (Enrolled("12", submitted=datetime(2026, 4, 20, 23, 30)),))
+    enrolment = enrol(class_, Rules(due=due, exercises=own, extensions=extension), roster)
+    assert enrolment.class_.submissions[0].submitted_at == f"2026-04-20T{hour}:30:00+00:00"
 
 
 def test_a_row_takes_over_nobody_with_its_number_but_another_name(tmp_path: Path) -> None:
