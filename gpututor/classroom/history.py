@@ -9,8 +9,8 @@ from __future__ import annotations
 import getpass
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -124,6 +124,14 @@ def read_history(folder: ClassFolder) -> tuple[HistoryEntry, ...]:
 def _files(folder: ClassFolder) -> list[tuple[int, Path]]:
     matches = ((_NAME.fullmatch(path.name), path) for path in folder.history.glob("*.json"))
     return sorted((int(match[1]), path) for match, path in matches if match)
+
+
+def with_class_ids(entries: Iterable[HistoryEntry], class_ids: Mapping[str, str]) -> tuple[HistoryEntry, ...]:
+    """Return entries with the ids of the class: a student had the roster's id before the first upload.
+
+    `class_ids`: ids of the class by those of the roster.
+    """
+    return tuple(replace(entry, student=class_ids.get(entry.student, entry.student)) for entry in entries)
 
 
 def marks_by_hand(entries: Sequence[HistoryEntry]) -> dict[tuple[str, str], HistoryEntry]:

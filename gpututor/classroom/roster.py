@@ -304,6 +304,8 @@ class Enrolment:
     """The roster's pseudonyms by the students' ids; empty for students without one."""
     roster_ids: Mapping[str, str]
     """The ids in the roster by the students' ids, for all students of the roster."""
+    class_ids: Mapping[str, str]
+    """The students' ids by their ids in the roster, if no student of the class has the latter."""
     refused: tuple[tuple[str, str], ...]
     """Ids of the roster's people who match nobody, and of the students with their ids, but with other names."""
 
@@ -342,12 +344,15 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
             times[id] = row.submitted
         if row.extension_hours:
             extensions.append(Extension(students[at].id, hours=row.extension_hours))
-    rules = replace(rules, extensions=(*rules.extensions, *extensions))
+    known = {student.id for student in students}
+    class_ids = {row.id: id for row, id in zip(roster.students, row_ids, strict=True) if row.id not in known}
+    named = (replace(given, student=class_ids.get(given.student, given.student)) for given in rules.extensions)
+    rules = replace(rules, extensions=(*named, *extensions))
     submissions = (_with_time(file, times.get(file.student), rules) for file in class_.submissions)
     enrolled = replace(class_, students=tuple(students), submissions=tuple(submissions))
     refused = tuple((row_ids[position], students[at].id) for position, at in matched.refused)
     without_files = tuple(id for position, id in enumerate(row_ids) if position not in matches)
-    return Enrolment(enrolled, rules, sections, others, without_files, pseudonyms, roster_ids, refused)
+    return Enrolment(enrolled, rules, sections, others, without_files, pseudonyms, roster_ids, class_ids, refused)
 
 
 def _with_time(file: Submission, at: datetime | None, rules: Rules) -> Submission:

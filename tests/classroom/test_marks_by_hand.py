@@ -21,7 +21,8 @@ from gpututor.classroom.history import HistoryEntry, HistoryEvent, add_entry, no
 from gpututor.classroom.jobs import Options
 from gpututor.classroom.regrade import accept_regrade
 from gpututor.classroom.review import ReviewReason, review_of
-from gpututor.classroom.rules import ExerciseRules, Rules
+from gpututor.classroom.rules import ExerciseRules, Extension, LatePolicy, Rules
+from gpututor.classroom.submissions import Student
 from gpututor.cli.main import main
 from gpututor.errors import UsageError
 from gpututor.grading.journal import read_entry, write_entry
@@ -256,3 +257,32 @@ def test_regrade_grades_one_submission_and_asks_before_it_replaces(
     (entry,) = read_history(folder)
     assert (entry.event, entry.student, entry.by, entry.why) == (HistoryEvent.REGRADED, "ada", "Bo", "Noise")
     assert len(list(folder.replaced.iterdir())) == 1
+
+
+def test_a_mark_of_a_roster_student_stays_after_the_first_upload(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = ClassFolder(tmp_path / "roster")
+    lee = Student("lee@x.org", "Lee Moe", "lee@x.org")
+    ada = Student("ada@x.org", "Ada Lovelace", "ada@x.org")
+    lees, adas = ((student.id, EXERCISE, student.id) for student in (lee, ada))
+    class_, _ = class_with_options(folder, [lees])
+    folder.write_class(replace(class_, layout="gradescope", students=(lee,)))
+    write_entry(folder.journal, key_at(folder, 0), points(1, 4))
+    folder.roster_file.write_text("id,name,email\n501,Ada Lovelace,ada@x.org\n502,Lee Moe,lee@x.org\n")
+    assert mark(folder, "501", "5.3", "3") == 0
+    class_, _ = class_with_options(folder, [lees, adas])
+    late = replace(class_.submissions[1], late=True)
+    submissions = (class_.submissions[0], late)
+    folder.write_class(replace(class_, layout="gradescope", students=(lee, ada), submissions=submissions))
+    write_entry(folder.journal, key_at(folder, 1), points(4, 4))
+    rules = Rules(late=LatePolicy(10), extensions=(Extension("501", hours=48),))
+    for with_names in (True, False):
+        book = make_gradebook(folder, rules, with_names=with_names)
+        assert sorted(marks.points for marks in book.students) == [1, 3]
+        assert not [notice for notice in book.notices if "does not count" in notice.title or "501" in notice.title]
+    capsys.readouterr()
+    assert main(["classroom", "log", str(folder.folder), "ada@x.org", "--json"]) == 0
+    assert "marked" in [entry["event"] for entry in json.loads(capsys.readouterr().out)["entries"]]
+    assert mark(folder, "ada@x.org", "5.3", "--clear") == 0
+    assert make_gradebook(folder, rules).student("ada@x.org").points == 4  # the extension of 501 is hers, too

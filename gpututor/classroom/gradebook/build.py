@@ -30,7 +30,7 @@ from gpututor.classroom.gradebook.model import (
     StudentMarks,
 )
 from gpututor.classroom.gradebook.slip_days import spend_slip_days
-from gpututor.classroom.history import HistoryEntry, marks_by_hand, read_history
+from gpututor.classroom.history import HistoryEntry, marks_by_hand, read_history, with_class_ids
 from gpututor.classroom.jobs import JobFailure, Options, class_secret, read_failures
 from gpututor.classroom.pseudonyms import Pseudonyms
 from gpututor.classroom.roster import Roster, enrol, read_roster, refusal
@@ -69,7 +69,8 @@ def make_gradebook(
         class_, rules = enrolment.class_, enrolment.rules
     chosen, sections = (enrolment.pseudonyms, enrolment.sections) if enrolment is not None else ({}, None)
     pseudonyms = Pseudonyms(lambda: class_secret(folder.salt_file), class_.students, chosen, submitted.students)
-    by_hand = marks_by_hand(read_history(folder))
+    class_ids = enrolment.class_ids if enrolment is not None else {}
+    by_hand = marks_by_hand(with_class_ids(read_history(folder), class_ids))
     others, refused = (enrolment.others, enrolment.refused) if enrolment is not None else ((), ())
     unsure = enrolment.without_files if enrolment is not None and others else ()
     if not with_names:
@@ -96,7 +97,7 @@ def make_gradebook(
         notices.append(GradebookWarning(f"The course in {class_.course} cannot be loaded.", advice))
     with CheckDescriptions() as descriptions:
         made = gradebook_of(class_, graded, rules, exercises, notices, descriptions.of, by_hand, sections, unsure)
-    return replace(made, pseudonyms=pseudonyms, has_names=with_names)
+    return replace(made, pseudonyms=pseudonyms, has_names=with_names, class_ids=class_ids)
 
 
 def _without_names(attempt: GradedAttempt, pseudonyms: Pseudonyms) -> GradedAttempt:

@@ -5,7 +5,8 @@ All texts of students and files are plain text, never markup; the code that show
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from statistics import fmean
@@ -324,6 +325,8 @@ class Gradebook:
     """The students' pseudonyms; None if the gradebook was not made from a folder."""
     has_names: bool = True
     """False if all names in it are replaced by pseudonyms."""
+    class_ids: Mapping[str, str] = field(default_factory=dict)
+    """Real ids of the class by other ids in the roster, which the history may have."""
 
     @property
     def sections(self) -> tuple[SectionSummary, ...]:

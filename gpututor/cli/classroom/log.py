@@ -22,7 +22,7 @@ from typing import Any
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.model import Gradebook
-from gpututor.classroom.history import HistoryEntry, HistoryEvent, read_history
+from gpututor.classroom.history import HistoryEntry, HistoryEvent, read_history, with_class_ids
 from gpututor.classroom.regrade import result_words
 from gpututor.classroom.rules import rules_for
 from gpututor.classroom.submissions import Class, Submission
@@ -48,7 +48,7 @@ def main(arguments: argparse.Namespace) -> int:
     folder = ClassFolder(arguments.out.absolute())
     rules = rules_for(folder, arguments.rules)
     gradebook = make_gradebook(folder, rules, arguments.course, with_names=not arguments.pseudonyms)
-    decisions = read_history(folder)
+    decisions = with_class_ids(read_history(folder), gradebook.class_ids)
     if not gradebook.has_names and gradebook.pseudonyms is not None:
         decisions = tuple(map(gradebook.pseudonyms.entry, decisions))
     rows = [*_gradings(folder, gradebook.class_), *map(_decision, decisions)]
