@@ -143,8 +143,12 @@ _Unused = list[tuple[_File, str]]
 """Files that do not count, each with a sentence that gives the reason."""
 
 
-def _attempts(files: Sequence[_File]) -> tuple[list[_File], _Unused]:
-    """Split one student's files for one exercise into attempts, in the order of time, and unused files."""
+def _attempts(files: Sequence[_File]) -> tuple[list[tuple[int, _File]], _Unused]:
+    """Split one student's files for one exercise into attempts with their numbers, and unused files.
+
+    Attempts are in the order of time. Of too many with one time, the first ones and the last one count, so that no
+    further file changes the first attempts, to which the rules may limit the student.
+    """
     by_time: dict[str, list[_File]] = defaultdict(list)
     for file in files:
         by_time[file.place.submitted_at].append(file)
@@ -159,14 +163,19 @@ def _attempts(files: Sequence[_File]) -> tuple[list[_File], _Unused]:
         first = distinct.setdefault((file.content.sha256 or file.source, file.place.submitted_at), file)
         if first is not file:
             unused.append((file, f"It is the same as {first.source}, which counts."))
-    later = Counter(file.place.submitted_at for file in distinct.values())
-    attempts: list[_File] = []
-    for file in distinct.values():
-        later[file.place.submitted_at] -= 1
-        if later[file.place.submitted_at] < MOST_ATTEMPTS:
-            attempts.append(file)
+    left = Counter(file.place.submitted_at for file in distinct.values())
+    seen = Counter[str]()
+    attempts: list[tuple[int, _File]] = []
+    for number, file in enumerate(distinct.values(), 1):
+        at = file.place.submitted_at
+        seen[at] += 1
+        left[at] -= 1
+        if seen[at] < MOST_ATTEMPTS or not left[at]:
+            attempts.append((number, file))
         else:
-            unused.append((file, f"Only the last {MOST_ATTEMPTS} files for an exercise count, and this file is older."))
+            first = MOST_ATTEMPTS - 1
+            why = f"Only the first {first} files for an exercise and the last one count, and this file is between them."
+            unused.append((file, why))
     return attempts, unused
 
 
@@ -348,11 +357,11 @@ class SubmissionCollector:
                     source=file.source,
                     sha256=file.content.sha256,
                     submitted_at=file.place.submitted_at,
-                    attempt=file.place.earlier + number if number == len(attempts) else number,
+                    attempt=file.place.earlier + number if file is attempts[-1][1] else number,
                     late=file.place.late,
                     refusal=one_line(file.content.refusal),
                 )
-                for number, file in enumerate(attempts, 1)
+                for number, file in attempts
             ]
             for file, why in unused:
                 if file.source not in unused_sources:
