@@ -50,6 +50,8 @@ MOST_BYTES = 64 << 20
 """Bytes that are read of one student's files."""
 _LONGEST_NAME = 200
 _ARCHIVES = (".tar", ".gz", ".tgz", ".7z", ".rar", ".bz2", ".xz")
+_COURSE_FILES = ("starter", "solution")
+"""Names of the course's own programs, in the folder of their exercise."""
 _OTHER_ENCODINGS = (  # longer marks first: UTF-32's starts with UTF-16's
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
@@ -137,6 +139,8 @@ class _File:
     """Normalized name without the mark of a copy."""
     is_named: bool
     """True if its name gives the exercise; otherwise the instructor chose one for all files."""
+    is_beside: bool
+    """True in a folder `tests`, and for the course's own starter or solution: then other files count before it."""
 
 
 _Unused = list[tuple[_File, str]]
@@ -149,11 +153,13 @@ def _attempts(files: Sequence[_File]) -> tuple[list[tuple[int, _File]], _Unused]
     Attempts are in the order of time. Of too many with one time, the first ones and the last one count, so that no
     further file changes the first attempts, to which the rules may limit the student.
     """
+    own = [file for file in files if not file.is_beside] or files
+    why = "It is a test, or the course's own file, and the student has another file for the exercise."
+    unused: _Unused = [(file, why) for file in files if file.is_beside and own is not files]
     by_time: dict[str, list[_File]] = defaultdict(list)
-    for file in files:
+    for file in own:
         by_time[file.place.submitted_at].append(file)
     solutions: list[_File] = []
-    unused: _Unused = []
     for same_time in by_time.values():
         chosen, others = _solutions(same_time)
         solutions += chosen
@@ -191,6 +197,13 @@ def _solutions(same_time: list[_File]) -> tuple[list[_File], _Unused]:
     chosen = next((files for files in (read, generic) if len({file.stem for file in files}) == 1), [])
     why = f"There are several files, and {'this one is not' if chosen else 'none is'} named after {exercise}."
     return chosen, [(file, file.content.refusal or why) for file in same_time if file not in chosen]
+
+
+def _is_beside(path: Sequence[str], stem: str, exercise: Exercise) -> bool:
+    """Return True for a file that a student's own program comes before."""
+    folders = [normal(name) for name in path[:-1]]
+    is_of_course = stem in _COURSE_FILES and folders[-1:] == [normal(exercise.folder.name)]
+    return is_of_course or "tests" in folders
 
 
 def _short(text: str) -> str:
@@ -321,7 +334,8 @@ class SubmissionCollector:
         order = (place.submitted_at, place.number, copy_number(name), entry.changed_at, entry.source)
         keys = tuple(person.key for person in place.people)
         source, stem = shown_source(entry.source), normal(without_copy_mark(name))
-        self._files.append(_File(keys, exercise.key, source, content, place, order, stem, is_named))
+        is_beside = _is_beside(place.path, stem, exercise)
+        self._files.append(_File(keys, exercise.key, source, content, place, order, stem, is_named, is_beside))
 
     def _upload_of(self, key: str) -> str:
         """Return the platform's name of the upload, with its numbers, without characters that a zip cannot store."""

@@ -286,6 +286,22 @@ def test_different_texts_are_attempts_of_which_ten_count_with_their_numbers(laid
     assert all("first 9" in why for why in reasons(class_).values())
 
 
+def test_tests_and_the_courses_own_files_are_no_attempts_beside_a_real_file(laid_out: LaidOut, reading: Reader) -> None:
+    beside = {
+        "tests/one_big_copy.py": "2",
+        "course/05_keep_the_data_moving/01_one_big_copy/starter.py": "3",
+        "old/01_one_big_copy/solution.py": "4",
+    }
+    files = {"kim/05_keep_the_data_moving/01_one_big_copy.py": "1", "lee/tests/one_big_copy.py": "2"}
+    files |= {"ana/one_big_copy/solution.py": "1", "ana/5.1.py": "2", "zoe/01_one_big_copy/solution.py": "1"}
+    source = laid_out({**files, **{f"kim/{name}": text for name, text in beside.items()}})
+    for path in source.rglob("*.py"):
+        os.utime(path, (1e9, 1e9))
+    class_ = reading(source)
+    assert {file.source for file in class_.submissions} == set(files)
+    assert {file.source for file in class_.unmatched} == {f"kim/{name}" for name in beside}
+
+
 def test_files_and_bytes_of_a_student_are_limited(
     laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
