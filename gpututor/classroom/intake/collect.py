@@ -153,12 +153,15 @@ def _attempts(files: Sequence[_File]) -> tuple[list[tuple[int, _File]], _Unused]
     Attempts are in the order of time. Of too many with one time, the first ones and the last one count, so that no
     further file changes the first attempts, to which the rules may limit the student.
     """
-    own = [file for file in files if not file.is_beside] or files
+    real = {file.is_named for file in files if not file.is_beside}
     why = "It is a test, or the course's own file, and the student has another file for the exercise."
-    unused: _Unused = [(file, why) for file in files if file.is_beside and own is not files]
+    unused: _Unused = []
     by_time: dict[str, list[_File]] = defaultdict(list)
-    for file in own:
-        by_time[file.place.submitted_at].append(file)
+    for file in files:
+        if file.is_beside and (True in real or file.is_named in real):  # a helper is no solution
+            unused.append((file, why))
+        else:
+            by_time[file.place.submitted_at].append(file)
     solutions: list[_File] = []
     for same_time in by_time.values():
         chosen, others = _solutions(same_time)

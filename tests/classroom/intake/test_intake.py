@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,9 +16,9 @@ from gpututor.classroom.intake import archive as in_zips
 from gpututor.classroom.intake import collect, summary
 from gpututor.course.model import Course
 from gpututor.errors import UsageError
-from tests.support.class_layouts import Content, Reader, facts, phrases, reasons, zipped
+from tests.support.class_layouts import Content, Reader, facts, lay_out, phrases, reasons, zipped
 
-LaidOut = Callable[[Mapping[str, Content]], Path]
+LaidOut = Callable[..., Path]
 A = "a = 1\n"
 LINK = "is a link"
 BROKEN = "not a valid zip"
@@ -286,7 +286,7 @@ def test_different_texts_are_attempts_of_which_ten_count_with_their_numbers(laid
     assert all("first 9" in why for why in reasons(class_).values())
 
 
-def test_tests_and_the_courses_own_files_are_no_attempts_beside_a_real_file(laid_out: LaidOut, reading: Reader) -> None:
+def test_tests_and_the_courses_files_are_no_attempts_beside_real_ones(laid_out: LaidOut, reading: Reader) -> None:
     beside = {
         "tests/one_big_copy.py": "2",
         "course/05_keep_the_data_moving/01_one_big_copy/starter.py": "3",
@@ -300,6 +300,10 @@ def test_tests_and_the_courses_own_files_are_no_attempts_beside_a_real_file(laid
     class_ = reading(source)
     assert {file.source for file in class_.submissions} == set(files)
     assert {file.source for file in class_.unmatched} == {f"kim/{name}" for name in beside}
+    source = laid_out({"kim/01_one_big_copy/solution.py": "1", "kim/helper.py": "2", "lee/work.py": "3"}, "other")
+    lay_out(source, {"lee/tests/test_work.py": "4"})
+    class_ = reading(source, "folders", "5.1")
+    assert {file.source for file in class_.submissions} == {"kim/01_one_big_copy/solution.py", "lee/work.py"}
 
 
 def test_files_and_bytes_of_a_student_are_limited(
