@@ -24,7 +24,7 @@ class Like(nn.Module):
 
 
 def reference(mean: torch.Tensor, std: torch.Tensor, gain: torch.Tensor, batches: list[torch.Tensor]) -> dict[str, Any]:
-    """The state, and the standardised batches, on the CPU."""
+    """The state, and the standardized batches, on the CPU."""
     scale = gain / std
     return {"layer": Like(mean, std, gain), "batches": [batch * scale - mean * scale for batch in batches]}
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 
-class Standardise(nn.Module):
+class Standardize(nn.Module):
     """gain * (x - mean) / std; x is (rows, features), gain is learned."""
 
     mean: torch.Tensor
@@ -22,7 +22,7 @@ class Standardise(nn.Module):
         return self.gain * (x - self.mean) / self.std
 
 
-def standardised(
+def standardized(
     mean: torch.Tensor,
     std: torch.Tensor,
     gain: torch.Tensor,
@@ -33,7 +33,7 @@ def standardised(
 
     The batches (rows, features) are there already.
     """
-    layer = Standardise(mean, std, gain).to(device)
+    layer = Standardize(mean, std, gain).to(device)
     return {
         "layer": layer,
         "batches": [layer(batch) for batch in batches],
@@ -45,7 +45,7 @@ if __name__ == "__main__":
     seen = 5 + 2 * torch.randn(1000, 4)
     batches = [5 + 2 * torch.randn(8, 4, device=device) for _ in range(3)]
     mean, std, gain = seen.mean(0), seen.std(0), torch.ones(4)
-    result = standardised(mean, std, gain, batches, device)
+    result = standardized(mean, std, gain, batches, device)
     learned = [name for name, _ in result["layer"].named_parameters()]
     print("learned:", learned)
     for name, tensor in result["layer"].state_dict().items():

@@ -1,4 +1,4 @@
-"""A small classifier and labelled batches, on the CPU: several steps, an odd number, a single row in a single step."""
+"""A small classifier and labeled batches, on the CPU: several steps, an odd number, a single row in a single step."""
 
 from __future__ import annotations
 

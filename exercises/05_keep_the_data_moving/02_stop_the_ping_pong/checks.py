@@ -9,9 +9,9 @@ from gpututor.checks import launches, parity, placement, races, structure, syncs
 
 def reference(batch: torch.Tensor, weights: torch.Tensor) -> dict[str, torch.Tensor]:
     """The same chain on the CPU, written out."""
-    centred = batch - batch.sum(dim=0) / len(batch)
-    spread = (centred.square().sum(dim=0) / len(batch)).sqrt()
-    clipped = torch.minimum(torch.maximum(centred / (spread + 1e-3), torch.tensor(-2.0)), torch.tensor(2.0))
+    centered = batch - batch.sum(dim=0) / len(batch)
+    spread = (centered.square().sum(dim=0) / len(batch)).sqrt()
+    clipped = torch.minimum(torch.maximum(centered / (spread + 1e-3), torch.tensor(-2.0)), torch.tensor(2.0))
     products = clipped.to(weights.dtype) @ weights
     powers = (products - products.max(dim=1, keepdim=True).values).exp()
     probabilities = powers / powers.sum(dim=1, keepdim=True)

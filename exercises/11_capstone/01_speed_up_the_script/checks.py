@@ -319,7 +319,7 @@ checks = [
         advice="Look for what is copied to the host in each step: `gpututor trace` names the lines.",
     ),
     Check(
-        "optimiser",
+        "optimizer",
         lambda _: "All parameters are updated in a few launches",
         updates_one_by_one,
         (),

@@ -3,7 +3,7 @@
 from torch import nn
 
 
-class Standardise(nn.Module):
+class Standardize(nn.Module):
     def __init__(self, mean, std, gain):
         super().__init__()
         self.register_buffer("mean", mean)
@@ -14,9 +14,9 @@ class Standardise(nn.Module):
         return self.gain * (x - self.mean) / self.std
 
 
-def standardised(mean, std, gain, batches, device):
+def standardized(mean, std, gain, batches, device):
     results = []
     for batch in batches:
-        layer = Standardise(mean, std, gain).to(device)
+        layer = Standardize(mean, std, gain).to(device)
         results.append(layer(batch))
     return {"layer": layer, "batches": results}

@@ -3,7 +3,7 @@
 from torch import nn
 
 
-class Standardise(nn.Module):
+class Standardize(nn.Module):
     def __init__(self, mean, std, gain):
         super().__init__()
         self.register_buffer("mean", mean, persistent=False)
@@ -14,6 +14,6 @@ class Standardise(nn.Module):
         return self.gain * (x - self.mean) / self.std
 
 
-def standardised(mean, std, gain, batches, device):
-    layer = Standardise(mean, std, gain).to(device)
+def standardized(mean, std, gain, batches, device):
+    layer = Standardize(mean, std, gain).to(device)
     return {"layer": layer, "batches": [layer(batch) for batch in batches]}

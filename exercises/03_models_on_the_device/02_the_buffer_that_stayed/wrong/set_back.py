@@ -3,7 +3,7 @@
 from torch import nn
 
 
-class Standardise(nn.Module):
+class Standardize(nn.Module):
     def __init__(self, features):
         super().__init__()
         self.register_buffer("mean", None)
@@ -14,7 +14,7 @@ class Standardise(nn.Module):
         return self.gain * (x - self.mean.to(x.device)) / self.std.to(x.device)
 
 
-def standardised(mean, std, gain, batches, device):
-    layer = Standardise(gain).to(device)
+def standardized(mean, std, gain, batches, device):
+    layer = Standardize(gain).to(device)
     layer.mean, layer.std = mean, std
     return {"layer": layer, "batches": [layer(batch) for batch in batches]}

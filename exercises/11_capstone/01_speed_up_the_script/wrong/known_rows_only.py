@@ -1,5 +1,5 @@
 # fails: mask
-# Chooses the labelled images by a mask.
+# Chooses the labeled images by a mask.
 import argparse
 
 import torch

@@ -1,4 +1,4 @@
-# fails: optimiser
+# fails: optimizer
 # Takes an optimizer, and tells it to update one parameter after the other.
 import argparse
 

@@ -1,4 +1,4 @@
-# fails: optimiser
+# fails: optimizer
 # Updates each parameter by itself, in four launches.
 import argparse
 

@@ -1,4 +1,4 @@
-# fails: optimiser
+# fails: optimizer
 # Updates each parameter by itself, in a function with names of its own, in two launches.
 import argparse
 
