@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -19,13 +19,14 @@ from gpututor.classroom.history import HistoryEntry
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Class, Student, Submission, Unmatched
 from gpututor.course.notebooks import ENDING
-from gpututor.grading.report import Report
+from gpututor.grading.report import Report, Verdict
 
 UNKNOWN = "not in the class"
 """Text in place of an id that no student of the class has."""
 _PREFIX = "student-"
 _DIGITS = 8
 _WORD = re.compile(r"[^\W_]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _LEAST_LETTERS, _LEAST_DIGITS = 3, 5
 """Least length of a word, and of a number, that is replaced in texts: shorter ones mostly have another meaning."""
 
@@ -66,16 +67,21 @@ class Pseudonyms:
     def _by_word(self) -> dict[str, dict[str, str]]:
         """Pseudonyms by real names, and these by their first words; the longest names first."""
         words: dict[str, dict[str, str]] = defaultdict(dict)
-        names = (
-            (real, student.id)
-            for student in (*self._students, *self._also_called)
-            for real in (student.id, student.name, student.email, student.platform_id)
-        )
-        for real, id in sorted(names, key=lambda pair: -len(pair[0])):
+        for real, id in sorted(self._real_names(), key=lambda pair: -len(pair[0])):
             least = _LEAST_DIGITS if real.isdecimal() else _LEAST_LETTERS
             if len(real) >= least and (first := _WORD.match(real)):
                 words[first[0].casefold()].setdefault(real.casefold(), self.of(id))
         return words
+
+    def _real_names(self) -> Iterator[tuple[str, str]]:
+        """Yield each id, name and address with the student's id."""
+        for student in (*self._students, *self._also_called):
+            for real in (student.id, *_orders(student.name), student.email, student.platform_id):
+                yield real, student.id
+
+    @cached_property
+    def _parts(self) -> frozenset[str]:
+        return frozenset(part for real, _ in self._real_names() for part in _LETTERS.findall(real.casefold()))
 
     def of(self, student: str) -> str:
         """Return the pseudonym of a student's id; `UNKNOWN` if the class has no such student."""
@@ -107,6 +113,10 @@ class Pseudonyms:
                     done = end
                     break
         return "".join([*parts, words[done:]])
+
+    def words_without_names(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Leave out words that have any part of a student's name, id or address."""
+        return tuple(word for word in words if self._parts.isdisjoint(_LETTERS.findall(word.casefold())))
 
     def class_(self, class_: Class) -> Class:
         """Return the class without names. The names of files become those of students and exercises."""
@@ -146,7 +156,26 @@ class Pseudonyms:
         return replace(entry, student=self.of(entry.student), why=self.text(entry.why))
 
     def report(self, report: Report) -> Report:
-        """Return a report without names in what the student's program printed, returned or raised."""
+        """Return a report without names in texts that may quote the student's program or its output."""
         runs = (replace(run, output=self.text(run.output), traceback=self.text(run.traceback)) for run in report.runs)
-        verdicts = (replace(verdict, got=self.text(verdict.got)) for verdict in report.verdicts)
-        return replace(report, runs=tuple(runs), verdicts=tuple(verdicts), reason=self.text(report.reason))
+        return replace(
+            report,
+            runs=tuple(runs),
+            verdicts=tuple(map(self._verdict, report.verdicts)),
+            reason=self.text(report.reason),
+            suspicions=tuple(map(self.text, report.suspicions)),
+        )
+
+    def _verdict(self, verdict: Verdict) -> Verdict:
+        expected, got, why, advice = map(self.text, (verdict.expected, verdict.got, verdict.why, verdict.advice))
+        return replace(verdict, expected=expected, got=got, why=why, advice=advice)
+
+
+def _orders(name: str) -> Iterator[str]:
+    """Yield the name, and its other order: `Kim Roe` and `Roe, Kim`."""
+    yield name
+    last, comma, first = name.partition(",")
+    if comma:
+        yield f"{first.strip()} {last.strip()}"
+    elif len(words := name.split()) > 1:
+        yield f"{words[-1]}, {' '.join(words[:-1])}"

@@ -32,16 +32,17 @@ REAL = ("lovelace", "hopper", "example.org", "70501", "70502", "alice", "grace",
 def folder(tmp_path: Path) -> ClassFolder:
     """Ada and Grace submitted nearly the same text, with their names in files, output and reasons."""
     folder = ClassFolder(tmp_path / "class")
-    failed = verdict("parity", Status.FAILED, got="'Ada Lovelace' in line 3", line=1)
+    details = {"expected": "Hopper, Grace", "why": "quine is undefined.", "advice": "Define quine."}
+    failed = verdict("parity", Status.FAILED, got="'Ada Lovelace' in line 3", line=1, **details)
     run = RunSummary("one GPU", "cuda:0, virtual T4", True, output="by ada lovelace\n", traceback="File 70501.py")
     speed = verdict("speed", measured="0.81 × the baseline's time: 1 ms against 2 ms")
     fast = replace(
         report(verdict("parity"), speed), runs=(replace(run, output="hopper@example.org", times="modelled"),)
     )
-    odd = report(verdict("parity"), suspicions=("Line 2 reaches for gc.",), exercise=OTHER)
+    odd = report(verdict("parity"), suspicions=("Line 2 opens /home/quine/x.",), exercise=OTHER)
     files = [
         ("70501", EXERCISE, "# (c) Ada Lovelace\n" + SOURCE, replace(report(failed), runs=(run,))),
-        ("70502", EXERCISE, SOURCE, fast),
+        ("70502", EXERCISE, "# (c) Ada Lovelace, changed\n" + SOURCE, fast),
         ("70501", OTHER, "a", odd),
         ("70502", OTHER, "b", None),
     ]
@@ -79,12 +80,12 @@ def folder(tmp_path: Path) -> ClassFolder:
 def outputs(folder: ClassFolder, capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[str, str]]:
     """Run every verb that takes --pseudonyms; yield the name and text of each output."""
     out = str(folder.folder)
-    csv, page = folder.folder / "review.csv", folder.folder / "board.html"
+    csv, pairs, page = (folder.folder / name for name in ("review.csv", "pairs.csv", "board.html"))
     words = (
         ["report", out, "--pseudonyms"],
         ["report", out, "--pseudonyms", "--json"],
         ["report", out, "--pseudonyms", "--all"],
-        ["review", out, "--pseudonyms", "--csv", str(csv)],
+        ["review", out, "--pseudonyms", "--csv", str(csv), "--csv-pairs", str(pairs)],
         ["review", out, "--pseudonyms", "--json"],
         ["leaderboard", out, "--pseudonyms"],
         ["leaderboard", out, "--html", str(page)],
@@ -95,7 +96,7 @@ def outputs(folder: ClassFolder, capsys: pytest.CaptureFixture[str]) -> Iterator
         assert main(["classroom", *each]) == 0, each
         captured = capsys.readouterr()
         yield " ".join(each[:1] + each[2:]), (captured.out + captured.err).replace(str(folder.folder), "")
-    for path in (csv, page, *folder.pseudonymous.rglob("*")):
+    for path in (csv, pairs, page, *folder.pseudonymous.rglob("*")):
         yield path.name, "" if path.is_dir() else path.read_text()
 
 
@@ -163,6 +164,15 @@ def test_whole_names_are_replaced_in_texts() -> None:
     names = Pseudonyms(lambda: bytes(32), students, {"kim": "A", "x": "B", "12": "C", "70501": "D"})
     assert names.text("KIM, kimono, Kim Roe's x 12 70501 kim_1.py 170501") == "A, kimono, A's x 12 D A_1.py 170501"
     assert (names.of("x"), names.of("nobody")) == ("B", UNKNOWN)
+    assert names.text("Roe, Kim and Roe Lee") == "A and Roe Lee"
+    of_canvas = Pseudonyms(lambda: bytes(32), [Student("7", "van Roe, Kim")], {"7": "A"})
+    assert of_canvas.text("Kim van Roe; van Roe, Kim") == "A; A"
+
+
+def test_words_with_a_part_of_a_name_are_left_out() -> None:
+    names = Pseudonyms(lambda: bytes(32), [Student("kim7", "Kim van Roe", "kr@example.org")], {})
+    words = ("never mind", "by kim", "van roe", "roe_value", "romance")
+    assert names.words_without_names(words) == ("never mind", "romance")
 
 
 @pytest.mark.parametrize(

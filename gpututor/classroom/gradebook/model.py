@@ -5,7 +5,7 @@ All texts of students and files are plain text, never markup; the code that show
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -342,6 +342,12 @@ class Gradebook:
     def without_names(self, text: str) -> str:
         """Return a text of a student, without names if the gradebook has none."""
         return text if self.has_names or self.pseudonyms is None else self.pseudonyms.text(text)
+
+    def words_shown(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return words of students, without those in names if the gradebook has none."""
+        if self.has_names or self.pseudonyms is None:
+            return tuple(words)
+        return self.pseudonyms.words_without_names(words)
 
     def report_shown(self, report: Report) -> Report:
         """Return a report, without names if the gradebook has none."""

@@ -7,8 +7,8 @@ import re
 import shlex
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -154,6 +154,8 @@ class TextComparison:
     label: str
     definition: Exercise | None
     """None if the course is missing: then there is no template."""
+    words_shown: Callable[[Sequence[str]], tuple[str, ...]] = tuple
+    """Function that leaves out words that must not be shown, such as names."""
 
     def compare(self, files: Sequence[Submission], share: float) -> tuple[list[Item], Compared]:
         """Compare all submissions for the exercise."""
@@ -164,14 +166,15 @@ class TextComparison:
         items += [self._shared_by_many(crowd) for crowd in result.crowds]
         items += [self._alike(cluster) for cluster in result.clusters]
         counts = (result.texts, result.compared, result.compared_words, result.fingerprints, result.common)
-        compared = Compared(self.exercise, self.label, *counts, self._solutions(texts), result.pairs)
+        pairs = (replace(pair, shared_words=self.words_shown(pair.shared_words)) for pair in result.pairs)
+        compared = Compared(self.exercise, self.label, *counts, self._solutions(texts), tuple(pairs))
         return sorted(items, key=lambda item: item.students), compared
 
     def _identical(self, pair: SimilarPair) -> Item:
         text = pair.texts[0]
         why = f"{len(text.parties)} people submitted exactly the same text."
         if pair.code is not None or pair.shared_words:
-            why += f" They may have worked together, or used the same source.{_words_in_common(pair.shared_words)}"
+            why += f" They may have worked together, or used the same source.{self._in_common(pair.shared_words)}"
         else:
             why += " It may be a coincidence: it has little code of its own, and no names or comments."
         return self._item(ReviewReason.IDENTICAL, text.files, why, f"less {self._path(text)}")
@@ -182,7 +185,7 @@ class TextComparison:
         why = (
             f"{count(len(cluster.texts), 'text')} have {_range(cluster)} of their {evidence} in common, apart from the "
             f"course's own.{caution} The solution may be obvious, or they may have worked together."
-            f"{_words_in_common(cluster.shared_words)}"
+            f"{self._in_common(cluster.shared_words)}"
         )
         return self._of_cluster(cluster, why)
 
@@ -205,6 +208,11 @@ class TextComparison:
     def _item(self, kind: ReviewReason, files: tuple[Submission, ...], why: str, command: str) -> Item:
         return Item(kind, self.exercise, self.label, files, files[0].source, why, command)
 
+    def _in_common(self, words: Sequence[str]) -> str:
+        shown = self.words_shown(words)
+        some = ", ".join(f"`{word}`" for word in shown[:_MOST_WORDS])
+        return f" Own words in common: {some}{', …' if len(shown) > _MOST_WORDS else '.'}" if shown else ""
+
     def _path(self, text: ComparedText) -> str:
         return shlex.quote(str(self.folder.submission(text.sha256)))
 
@@ -220,11 +228,6 @@ class TextComparison:
 def _range(cluster: Cluster) -> str:
     least, greatest = f"{cluster.least:.0%}", f"{cluster.greatest:.0%}"
     return least if least == greatest else f"{least} to {greatest}"
-
-
-def _words_in_common(words: Sequence[str]) -> str:
-    some = ", ".join(f"`{word}`" for word in words[:_MOST_WORDS])
-    return f" Own words in common: {some}{', …' if len(words) > _MOST_WORDS else '.'}" if words else ""
 
 
 def _given(exercise: Exercise) -> Iterator[str]:
@@ -293,7 +296,8 @@ def review_of(folder: ClassFolder, gradebook: Gradebook, share: float = SHARE) -
             for item in reviewer.attempts(summary.label, attempts)
             if item.kind is ReviewReason.SPEED or decided.isdisjoint(item.students)
         ]
-        comparison = TextComparison(folder, summary.exercise, summary.label, exercises.get(summary.exercise))
+        definition = exercises.get(summary.exercise)
+        comparison = TextComparison(folder, summary.exercise, summary.label, definition, gradebook.words_shown)
         alike, counts = comparison.compare([attempt.submission for attempt in attempts], share)
         items += alike
         compared.append(counts)
