@@ -194,7 +194,7 @@ def _expected(exercises: tuple[Exercise, ...]) -> str:
 
 
 def _results(folder: ClassFolder, rules: Rules, course: Course, notes: Sequence[str]) -> dict[str, Any]:
-    gradebook = make_gradebook(folder, rules, course.folder)
+    gradebook = make_gradebook(folder, rules, course.folder, is_whole_course=False)
     marks = gradebook.students[0]
     # A rejected file is the student's to repair; all else without a mark is for the instructor.
     undecided = [mark for mark in marks.marks if mark.status in (MarkStatus.OPEN, MarkStatus.NOT_GRADED)]

@@ -19,7 +19,7 @@ from gpututor import __version__, paths
 from gpututor.classroom.jobs import class_secret
 from gpututor.classroom.packing import manifest_of, write_zip
 from gpututor.classroom.roster import Roster, read_roster, roster_text
-from gpututor.classroom.rules import Rules, read_rules
+from gpututor.classroom.rules import Rules
 from gpututor.course.loader import EXERCISE_KEYS, load_course
 from gpututor.course.model import Course, Exercise
 from gpututor.errors import CourseError, NotGradableHere, UsageError
@@ -80,14 +80,14 @@ def write_image(
     path: Path,
     course: Course,
     exercises: Sequence[Exercise],
-    rules: Path | None,
+    rules: Rules | None,
     secret: Path | None,
     roster: Path | None = None,
 ) -> dict[str, bytes]:
-    """Write the zip, and return its files. Raises `UsageError`, also for wrong rules or a wrong roster; `CourseError`.
+    """Write the zip, and return its files. Raises `UsageError`, also for a wrong roster; `CourseError`.
 
-    `secret`: a class secret; None for a new one. It is part of the image, so a second run repeats the same inputs.
-    `roster`: the class's roster, for exercises with variants.
+    `rules`: the class's rules, also for other exercises. `secret`: a class secret; None for a new one. It is part of
+    the image, so a second run repeats the same inputs. `roster`: the class's roster, for exercises with variants.
     """
     keys = tuple(exercise.key for exercise in exercises)
     everything = tuple(exercise.key for exercise in course.exercises)
@@ -98,9 +98,8 @@ def write_image(
     files["setup.sh"] = SETUP.replace("TORCH", torch).encode()
     files["requirements.txt"] = "".join(f"{line}\n" for line in _requirements(exercises)).encode()
     if rules is not None:
-        read = read_rules(rules, everything, course.keys_by_label)
-        _check_limits(read, keys)
-        files[RULES] = read.text.encode()
+        _check_limits(rules, keys)
+        files[RULES] = rules.text.encode()
     if (people := _checked_roster(roster, exercises)) is not None:
         files[ROSTER] = roster_text(people.students).encode()
     with tempfile.TemporaryDirectory() as folder:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from pathlib import Path
 
 from gpututor.authoring.lint import UNWRITTEN
-from gpututor.classroom.gradebook.build import check_warnings
+from gpututor.classroom.gradebook.build import rules_of_course
 from gpututor.classroom.packing import left_to_instructor, write_student_course
 from gpututor.classroom.roster import read_roster
-from gpututor.classroom.rules import OWN, CheckDescriptions, Rules, read_rules
+from gpututor.classroom.rules import Rules
 from gpututor.classroom.variants import TABLE, write_student_courses
+from gpututor.cli.classroom.report import print_notices
 from gpututor.cli.options import chosen_course
 from gpututor.course.model import PUBLIC_CHECKS, Course
 from gpututor.grading.report_text import count
@@ -67,14 +67,8 @@ def _rules(course: Course, arguments: argparse.Namespace) -> Rules | None:
     """Read the rules; raise `UsageError` if they name a check that does not exist, which could then not be hidden."""
     if arguments.rules is None:
         return None
-    exercises = course.exercises
-    rules = read_rules(arguments.rules, [exercise.key for exercise in exercises], course.keys_by_label)
-    with CheckDescriptions() as described:
-        known = {
-            exercise.key: frozenset({*OWN, *(check.name for check in described.of(exercise))}) for exercise in exercises
-        }
-    for warning in check_warnings(rules, known):
-        print(escape_control_chars(f"! {warning.title} {warning.advice}"), file=sys.stderr)
+    rules, warnings = rules_of_course(arguments.rules, course)
+    print_notices(warnings)
     return rules
 
 

@@ -34,11 +34,11 @@ from gpututor.classroom.history import HistoryEntry, marks_by_hand, read_history
 from gpututor.classroom.jobs import JobFailure, Options, class_secret, read_failures
 from gpututor.classroom.pseudonyms import Pseudonyms
 from gpututor.classroom.roster import Roster, enrol, read_roster, refusal
-from gpututor.classroom.rules import OWN, CheckDescriptions, Describe, Rules, course_of, points_of
+from gpututor.classroom.rules import OWN, CheckDescriptions, Describe, Rules, course_of, points_of, read_rules
 from gpututor.classroom.submissions import Class, Submission
 from gpututor.classroom.tables import number
 from gpututor.classroom.toml_mistakes import mistakes_error
-from gpututor.course.model import Exercise
+from gpututor.course.model import Course, Exercise
 from gpututor.errors import GradingError, UsageError
 from gpututor.grading.journal import GradingKey, read_entry
 from gpututor.grading.report_text import count
@@ -56,11 +56,13 @@ def make_gradebook(
     roster: Path | None = None,
     *,
     with_names: bool = True,
+    is_whole_course: bool = True,
 ) -> Gradebook:
     """Make the gradebook of a class.
 
     `course_folder`: a moved course. `roster`: a roster in place of the one in the folder. `with_names`: False for
-    pseudonyms. Raises `UsageError`, also for wrong rules or a wrong roster.
+    pseudonyms. `is_whole_course`: False if the rules may name checks of exercises that the course lacks. Raises
+    `UsageError`, also for wrong rules or a wrong roster.
     """
     submitted = class_ = folder.read_class()
     people = read_roster(roster or folder.roster_file) if roster is not None or folder.roster_file.exists() else None
@@ -96,7 +98,8 @@ def make_gradebook(
         advice = "The report shows keys in place of titles. Restore the course, or name it with --course."
         notices.append(GradebookWarning(f"The course in {class_.course} cannot be loaded.", advice))
     with CheckDescriptions() as descriptions:
-        made = gradebook_of(class_, graded, rules, exercises, notices, descriptions.of, by_hand, sections, unsure)
+        given = (class_, graded, rules, exercises, notices, descriptions.of, by_hand, sections, unsure)
+        made = gradebook_of(*given, is_whole_course=is_whole_course)
     return replace(made, pseudonyms=pseudonyms, has_names=with_names, class_ids=class_ids)
 
 
@@ -114,15 +117,19 @@ def gradebook_of(
     by_hand: Mapping[tuple[str, str], HistoryEntry] = MappingProxyType({}),
     sections: Mapping[str, str] | None = None,
     unsure: Collection[str] = (),
+    *,
+    is_whole_course: bool = True,
 ) -> Gradebook:
     """Make a gradebook.
 
     `exercises`: the course's known exercises, in its order. `describe` is called if the reports do not name
     an exercise's checks. `by_hand`: marks by student and exercise. `sections`: the roster's, by the students'
     ids; None without a roster. `unsure`: ids of students without files who may have those of an unknown student.
+    `is_whole_course`: see `make_gradebook`.
     """
-    known = _known_checks(class_, graded, rules, exercises, describe)
-    warnings = [*notices, *check_warnings(rules, known), *_student_warnings(rules, class_)]
+    checked = rules if is_whole_course else replace(rules, hidden=(), hidden_until_due=(), needs=())
+    known = _known_checks(class_, graded, checked, exercises, describe)
+    warnings = [*notices, *check_warnings(checked, known), *_student_warnings(rules, class_)]
     warnings += _time_warnings(rules, class_)
     by_exercise: dict[str, list[Submission]] = {}
     for submission in class_.submissions:
@@ -225,6 +232,17 @@ def _known_checks(
         if key in exercises and not (knows_all and {*own.points, *own.extra, *own.hidden, *(own.needs or ())} <= names):
             names.update(check.name for check in describe(exercises[key]))
     return {key: frozenset(names) for key, names in known.items()}
+
+
+def rules_of_course(path: Path, course: Course) -> tuple[Rules, list[GradebookWarning]]:
+    """Read rules, and warn of checks that may be unknown. Raises `UsageError`, also for a check of no exercise."""
+    rules = read_rules(path, [exercise.key for exercise in course.exercises], course.keys_by_label)
+    with CheckDescriptions() as described:
+        known = {
+            exercise.key: frozenset({*OWN, *(check.name for check in described.of(exercise))})
+            for exercise in course.exercises
+        }
+    return rules, list(check_warnings(rules, known))
 
 
 def check_warnings(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterator[GradebookWarning]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gpututor.classroom.gradebook.build import rules_of_course
 from gpututor.classroom.gradescope_image import write_image
+from gpututor.cli.classroom.report import print_notices
 from gpututor.cli.options import chosen_course
 from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
@@ -34,8 +36,8 @@ def main(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{arguments.secret}: there is no such file.", "Without --secret, the zip gets a new secret.")
     chosen = [course.find(words) for words in arguments.exercises]
     exercises = [exercise for exercise in course.exercises if exercise in chosen]
-    given = (arguments.rules, arguments.secret, arguments.roster)
-    files = write_image(arguments.out, course, exercises, *given)
+    rules, warnings = rules_of_course(arguments.rules, course) if arguments.rules is not None else (None, [])
+    files = write_image(arguments.out, course, exercises, rules, arguments.secret, arguments.roster)
     size = sum(map(len, files.values())) / 2**20
     made = escape_control_chars(str(arguments.out))
     print(f"Made {made}: {count(len(exercises), 'exercise')}, {count(len(files), 'file')}, {size:.1f} MiB.")
@@ -43,4 +45,5 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"  {exercise.label:>5} {exercise.slug}.py")
     people = "" if arguments.roster is None else ", and the ids, names and addresses of your students"
     print(f"It contains solutions, checks and the class secret{people}: give it to Gradescope only.")
+    print_notices(warnings)
     return 0

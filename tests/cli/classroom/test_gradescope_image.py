@@ -187,6 +187,28 @@ def test_attempts_are_limited_and_slip_days_are_left_to_the_gradebook(
     assert "twice_1_1: 3" in capsys.readouterr().err
 
 
+def test_rules_for_checks_of_other_exercises_do_not_stop_the_grading(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course = write_course(tmp_path / "course", exercises=2)
+    checks = course / "01_lesson_1" / "01_twice_1_1" / "checks.py"
+    checks.write_text(checks.read_text().replace("value(expected)", "value(expected, name='double')"))
+    image, root, rules = (tmp_path / name for name in ("autograder.zip", "autograder", "rules.toml"))
+    words = ["classroom", "gradescope-image", "1.2", "--course", str(course), "-o", str(image), "--rules", str(rules)]
+    rules.write_text('hidden_until_due = ["value"]\nhidden = ["dubble"]\n')
+    assert main(words) == 2
+    assert "'double'" in capsys.readouterr().err
+    assert not image.exists()
+    rules.write_text('hidden = ["double"]\nneeds = ["value"]\n[exercises."lesson_1/twice_1_1".points]\ndouble = 3\n')
+    assert main(words) == 0
+    shutil.unpack_archive(image, root / "source")
+    write_files(root, {"submission_metadata.json": "{}"})
+    (root / "submission").mkdir()
+    (root / "submission" / "twice_1_2.py").write_text(RIGHT)
+    assert main(["classroom", "gradescope-grade", str(root)]) == 0
+    assert json.loads((root / "results" / "results.json").read_text())["score"] == 1.0
+
+
 def test_after_the_limit_the_best_or_the_last_attempt_counts(tmp_path: Path) -> None:
     path, say = tmp_path / "submission_metadata.json", catalog("en")
     attempts = [previous(1, 3, ["best"]), previous(2, 1), previous(3, 2), previous(4, 3, ["shown again"])]
