@@ -144,7 +144,7 @@ class Options:
         )
 
     def has_variants(self, exercise: str) -> bool:
-        """Return True if each student has a variant of the exercise."""
+        """Return True if students have variants of the exercise."""
         return exercise in self._by_exercise and bool(self._by_exercise[exercise].versions)
 
     @cached_property
@@ -197,6 +197,8 @@ def _versions(exercise: Exercise, class_: Class, variants: Variants) -> Iterator
         submission.student: submission for submission in class_.submissions if submission.exercise == exercise.key
     }.values():
         folder = variants.exercise_for(submission).folder
+        if folder == exercise.folder:
+            continue
         if folder not in digests:
             digests[folder] = exercise_digest(folder)
         yield StudentVersion(submission.student, digests[folder])

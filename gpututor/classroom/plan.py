@@ -65,6 +65,8 @@ class GradingPlan:
     anew: int = 0
     """Number of gradings to repeat: with the last run's options, the journal has their reports."""
     working: frozenset[str] = frozenset()
+    notice: str = ""
+    """Sentences about variants of exercises; see `Variants.notice`."""
 
 
 def merge_options(given: GradeOptions, folder: ClassFolder, course: Course) -> tuple[Options, Options | None]:
@@ -153,6 +155,7 @@ def plan_grading(
         grader_changed=_grader_change(last, resolved),
         anew=_count_anew(last, resolved, class_, folder, missing_keys),
         working=done,
+        notice=variants.notice(),
     )
 
 

@@ -1,7 +1,8 @@
 """Variants of exercises: each student has values of their own, in the task, the starter and the grading.
 
-`exercise.toml` names the values. A student's value follows from the course's seed, the exercise and the student's id.
-So nothing has to be stored between handing out the course and grading.
+`exercise.toml` names the values. A student's value follows from the course's seed, the exercise and the student's id in
+the roster. So nothing has to be stored between handing out the course and grading. Without a roster, all students have
+the first values, in their copies and in the grading.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ TABLE = "variants.csv"
 """Table of the students' values, for the instructor."""
 Values = tuple[tuple[str, str], ...]
 """Names and values of the variants of an exercise."""
+_MOST_NAMED = 10
 _KEYS = [key.name for key in EXERCISE_KEYS if key.name != "variant"]
 
 
 def values_of(exercise: Exercise, student: str, seed: str) -> Values:
-    """Return names and values of a student's variants. `student`: the id in the roster, or in a class without one."""
+    """Return names and values of a student's variants. `student`: the id in the roster."""
     values = []
     for variant in exercise.variants:
         words = "\n".join((seed, exercise.key, variant.name, student.casefold()))
@@ -90,15 +92,38 @@ class Variants:
 
     def __init__(self, class_: Class, course: Course, folder: ClassFolder) -> None:
         """Read the roster of the class, whose ids may not be those of the platform. Raises `UsageError`."""
-        self._course, self._folder = course, folder
+        self._class, self._course, self._folder = class_, course, folder
         self._exercises = {exercise.key: exercise for exercise in course.exercises}
         self._made: dict[tuple[str, Values], Exercise] = {}
-        self._ids = {student.id: student.id for student in class_.students}
+        self._ids: Mapping[str, str] = {}
         if any(exercise.variants for exercise in course.exercises) and folder.roster_file.exists():
-            self._ids |= enrol(class_, Rules(), read_roster(folder.roster_file)).roster_ids
+            self._ids = enrol(class_, Rules(), read_roster(folder.roster_file)).roster_ids
+
+    def notice(self) -> str:
+        """Return sentences about files that are graded with the first values; empty if there are none."""
+        files = [
+            file
+            for file in self._class.submissions
+            if not file.refusal and file.student not in self._ids and self._exercises[file.exercise].variants
+        ]
+        if not files:
+            return ""
+        keys = {file.exercise for file in files}
+        names = ", ".join(exercise.label for exercise in self._course.exercises if exercise.key in keys)
+        if not self._folder.roster_file.exists():
+            return (
+                f"! Without a roster, all students are graded with the first values of {names}. If their copies are "
+                "from `pack-course --roster`, name the same --roster here."
+            )
+        students = list(dict.fromkeys(file.student for file in files))
+        listed = ", ".join(students[:_MOST_NAMED]) + (" …" if len(students) > _MOST_NAMED else "")
+        return (
+            f"! Not in the roster: {listed}. Their files are graded with the first values of {names}. If their copies "
+            "have others, correct the roster, then name it with --roster and --resume."
+        )
 
     def exercise_for(self, submission: Submission) -> Exercise:
-        """Return the exercise as the student has it, in a folder of its own if it has variants."""
+        """Return the exercise as the student has it, in a folder of its own if it has the student's values."""
         exercise = self._exercises[submission.exercise]
         if not exercise.variants or submission.student not in self._ids:
             return exercise

@@ -16,12 +16,12 @@ from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.model import MarkStatus
 from gpututor.classroom.jobs import Options
 from gpututor.classroom.rules import Rules
-from gpututor.classroom.variants import values_of
+from gpututor.classroom.variants import Variants, values_of
 from gpututor.cli.main import main
 from gpututor.course.loader import load_course, load_exercise
 from gpututor.course.model import Course
 from gpututor.errors import CourseError
-from tests.support.classes import reports_of
+from tests.support.classes import class_of, reports_of
 from tests.support.tiny_course import append, write_course, write_files
 
 VARIANT = '\n[[variant]]\nname = "factor"\nvalues = ["2", "3", "5"]\n'
@@ -160,6 +160,38 @@ def test_submissions_are_graded_with_the_students_values(course: Course, roster:
     assert main(["classroom", "regrade", str(out), "kim", "1.2"]) == 0
     assert json.loads((out / "options.json").read_text())["exercises"][0]["versions"] == []
     assert not list(course.folder.rglob("variants"))
+
+
+def test_without_a_roster_everybody_is_graded_with_the_first_values(
+    course: Course, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    varying = course.exercises[1]
+    for name in STUDENTS:
+        (tmp_path / "in" / name).mkdir(parents=True)
+        (tmp_path / "in" / name / f"{varying.slug}.py").write_text(varying.solution)
+    out = tmp_path / "graded"
+    words = ["classroom", "grade", str(tmp_path / "in"), "--out", str(out), "--course", str(course.folder)]
+    assert main([*words, "--isolation", "process", "--judges", "1", "--device", "virtual"]) == 0
+    assert "Without a roster, all students are graded with the first values of 1.2" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    outcomes = {report.outcome.value for _, _, report in reports_of(ClassFolder(out)) if report is not None}
+    assert outcomes == {"passed"}
+    assert not Options.read(ClassFolder(out)).has_variants(varying.key)
+
+
+def test_a_student_who_is_not_in_the_roster_has_the_first_values(course: Course, tmp_path: Path) -> None:
+    varying, folder = course.exercises[1], ClassFolder(tmp_path / "graded")
+    class_ = class_of(folder, [(name, varying.key, "") for name in STUDENTS], course.folder)
+    folder.roster_file.write_text("id\n" + "\n".join(STUDENTS[:-1]))
+    variants = Variants(class_, course, folder)
+    assert f"Not in the roster: {STUDENTS[-1]}." in variants.notice()
+    *enrolled, missing = (variants.exercise_for(submission).solution for submission in class_.submissions)
+    assert missing == varying.solution
+    values = [dict(values_of(varying, name, course.seed))["factor"] for name in STUDENTS[:-1]]
+    assert enrolled == [TIMES.replace("{factor}", value) for value in values]
+    folder.roster_file.write_text("id\n" + "\n".join(STUDENTS))
+    assert Variants(class_, course, folder).notice() == ""
 
 
 def test_options_without_versions_can_be_read(tmp_path: Path) -> None:

@@ -94,6 +94,8 @@ class GradingOutput:
             self._print(line)
 
     def print_plan(self, plan: GradingPlan) -> None:
+        if plan.notice:
+            self._print(plan.notice)
         if plan.grader_changed and (plan.anew or plan.already):
             repeated = f"{count(plan.anew, 'grading')} must be repeated"
             result = repeated if plan.anew else "the journal already has the gradings of this version"
