@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.leaderboard import Leaderboard, standing_of
@@ -125,7 +125,7 @@ def student_view(given: Mark, exercise: ExerciseSummary, rules: Rules) -> Studen
     attempt = given.counted
     report = attempt.report if attempt is not None else None
     is_reviewed = given.status is MarkStatus.OPEN
-    verdicts = _shown(report.verdicts, rules, exercise.exercise) if report is not None else ()
+    verdicts = _shown(report.verdicts, partial(rules.is_hidden, exercise.exercise)) if report is not None else ()
     is_hiding = has_hidden(exercise, rules, report)
     checks = tuple(_checks(verdicts, attempt.checks)) if attempt is not None and not is_reviewed else ()
     points = f"{number(given.points)} of {number(given.known_of)} points"
@@ -158,9 +158,15 @@ def has_hidden(exercise: ExerciseSummary, rules: Rules, report: Report | None) -
     return bool(rules.of(exercise.exercise).hidden) or any(rules.is_hidden(exercise.exercise, name) for name in names)
 
 
-def _shown(verdicts: Sequence[Verdict], rules: Rules, exercise: str) -> tuple[Verdict, ...]:
+def checks_before_due(report: Report | None, exercise: str, rules: Rules) -> frozenset[str]:
+    """Return the names of the checks that students may see before the due date."""
+    verdicts = report.verdicts if report is not None else ()
+    return frozenset(verdict.check for verdict in _shown(verdicts, partial(rules.is_hidden_before_due, exercise)))
+
+
+def _shown(verdicts: Sequence[Verdict], is_hidden: Callable[[str], bool]) -> tuple[Verdict, ...]:
     """Remove hidden verdicts, and checks that may not have run or were held back because a hidden check failed."""
-    left = [verdict for verdict in verdicts if not rules.is_hidden(exercise, verdict.check)]
+    left = [verdict for verdict in verdicts if not is_hidden(verdict.check)]
     if len(left) == len(verdicts):
         return tuple(left)
     stopped = {verdict.scenario for verdict in left if verdict.check in _OWN and verdict.status.is_failure}

@@ -351,19 +351,21 @@ def _mistakes_between(values: dict[str, Any], exercises: Sequence[str]) -> Itera
 
 def _hidden_needs(values: dict[str, Any], exercises: Sequence[str]) -> Iterator[Mistake]:
     """Find hidden checks that others need: checks that are held back would reveal them to students."""
-    advice = "Checks that are held back would reveal it. Remove it from `hidden` or from `needs`."
-    tables = [("needs", values["needs"], frozenset(values["hidden"]))]
+    until_due = frozenset(values["hidden_until_due"])
+    tables = [("needs", values["needs"], frozenset((*values["hidden"], *until_due)))]
     for key in exercises:
         own = values["exercises"][key]
         if own["needs"] is not None:
-            hidden = frozenset((*values["hidden"], *own["hidden"]))
+            hidden = frozenset((*values["hidden"], *own["hidden"], *until_due))
             tables.append((f"exercises.'{key}'.needs", own["needs"], hidden))
         else:
             tables.append((f"exercises.'{key}'.hidden", values["needs"], frozenset(own["hidden"])))
     for key, needs, hidden in tables:
         for check in needs:
             if check in hidden:
-                yield Mistake(key, f"the check {check!r} is hidden, so others cannot need it", advice)
+                where, when = ("hidden_until_due", " until the due date") if check in until_due else ("hidden", "")
+                advice = f"Checks that are held back would reveal it. Remove it from `{where}` or from `needs`."
+                yield Mistake(key, f"the check {check!r} is hidden{when}, so others cannot need it", advice)
 
 
 def _unknown_exercises(values: dict[str, Any], exercises: Sequence[str]) -> Iterator[Mistake]:

@@ -196,6 +196,20 @@ def test_gradescope_gets_checks_times_and_tags_and_hides_hidden_ones() -> None:
     assert "execution_time" not in ada  # equal gradings have equal files
 
 
+def test_a_check_hidden_until_due_also_delays_those_that_it_holds_back() -> None:
+    statuses = {"placement": Status.PASSED, "parity": Status.FAILED, "syncs": Status.HELD_BACK, "speed": Status.NOT_RUN}
+    upload = Upload("ada", report(*(verdict(name, status) for name, status in statuses.items())))
+    texts, _ = gradescope(gradebook([upload], Rules(hidden_until_due=("parity",))))
+    tests = json.loads(texts["ada/results.json"] or "")["tests"]
+    visibility = {test["tags"][1]: test["visibility"] for test in tests}
+    assert visibility == {"placement": "visible", **dict.fromkeys(("parity", "syncs", "speed"), "after_due_date")}
+    loads = verdict("loads", Status.FAILED, of=0)
+    broken = Upload("ada", report(loads, verdict("parity", Status.NOT_RUN), verdict("syncs", Status.NOT_RUN)))
+    texts, _ = gradescope(gradebook([broken], Rules(hidden_until_due=("parity",))))
+    tests = json.loads(texts["ada/results.json"] or "")["tests"]
+    assert [test["visibility"] for test in tests] == ["visible", "after_due_date", "visible"]
+
+
 @given(TEXTS)
 @FEW
 def test_junit_is_valid_xml_for_any_text(text: str) -> None:

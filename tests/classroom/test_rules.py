@@ -83,6 +83,8 @@ def test_a_needed_check_is_known_and_not_hidden(tmp_path: Path) -> None:
         ("\nneeds = ['a']\nhidden = ['a']\n", "line 2: needs: "),
         (f"needs = ['a']\n[exercises.'{SYNCS}']\nhidden = ['a']\n", f"line 3: exercises.'{SYNCS}'.hidden: "),
         (f"hidden = ['a']\n[exercises.'{SYNCS}']\nneeds = ['a']\n", f"line 3: exercises.'{SYNCS}'.needs: "),
+        ("needs = ['a']\nhidden_until_due = ['a']\n", "line 1: needs: "),
+        (f"hidden_until_due = ['a']\n[exercises.'{SYNCS}']\nneeds = ['a']\n", f"line 3: exercises.'{SYNCS}'.needs: "),
     ):
         assert f"FILE, {line}the check 'a' is hidden" in error_of(tmp_path, text)
     with pytest.raises(UsageError, match=r"needs: no check 'paritty'"):

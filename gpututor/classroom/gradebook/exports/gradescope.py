@@ -1,8 +1,8 @@
 """`results.json` for each student, as Gradescope's autograders write it: a test for each check of each exercise.
 
 A student without a final total gets none, because Gradescope would enter provisional points as a mark. Students do not
-see the tests of hidden checks, and those of `hidden_until_due` only after the due date. The leaderboard has the ratio
-of times at each exercise with a check of speed, if the submission passed.
+see the tests of hidden checks, and those of `hidden_until_due`, or held back by them, only after the due date. The
+leaderboard has the ratio of times at each exercise with a check of speed, if the submission passed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gpututor.classroom.feedback import (
     ShownCheck,
     StudentView,
     SubmittedLines,
+    checks_before_due,
     slip_days_for_student,
     student_view,
     translated,
@@ -121,6 +122,7 @@ def _tests(
     if counted is None:
         return
     shown = {check.check: check for check in view.checks}
+    before_due = checks_before_due(counted.report, exercise.exercise, rules)
     for check in counted.checks:
         of = 0.0 if check.is_extra else check.of
         visible = shown.get(check.check)
@@ -133,7 +135,7 @@ def _tests(
         test["tags"] = [exercise.exercise, check.check]
         if visible is None:
             test["visibility"] = "hidden"
-        elif check.check in rules.hidden_until_due:
+        elif check.check not in before_due:
             test["visibility"] = "after_due_date"
         yield test
 
