@@ -58,7 +58,10 @@ class NotebookProgram:
 
     text: str
     left_out: tuple[str, ...]
-    """Magics and shell lines that are not part of it: `code cell 1, line 1: %matplotlib inline`."""
+    """Lines of it that are left out, in the order of the cells: `code cell 1, line 1: %matplotlib inline`.
+
+    They are magics, shell lines, and calls of methods of what the function uses.
+    """
 
 
 @dataclass(frozen=True)
@@ -74,21 +77,22 @@ class _Cell:
 def program_of(content: bytes, entry: str) -> NotebookProgram:
     """Return the program that defines `entry`, or the whole one if `entry` is empty. Raises `NotebookError`."""
     cells = [_without_magics(number, *cell) for number, cell in enumerate(_code_cells(content), 1)]
-    chosen = [cell for cell in cells if cell.is_tagged]
-    if not chosen:
-        chosen = list(_needed(cells, entry)) if entry else [cell for cell in cells if any(map(str.strip, cell.lines))]
+    chosen, calls = [cell for cell in cells if cell.is_tagged], dict[tuple[int, int], str]()
+    if not chosen and entry:
+        chosen, calls = _needed(cells, entry)
+    elif not chosen:
+        chosen = [cell for cell in cells if any(map(str.strip, cell.lines))]
     if not chosen:
         what = f"defines {entry}()" if entry else "has code"
         raise NotebookError(f"No code cell of the notebook {what}, and no code cell has the tag {TAG!r}.")
-    left_out = tuple(
-        f"code cell {cell.number}, line {position + 1}: {line}"
-        for cell in chosen
-        for position, line in cell.left_out.items()
+    left_out = calls | {(cell.number, position): line for cell in chosen for position, line in cell.left_out.items()}
+    places = tuple(
+        f"code cell {number}, line {position + 1}: {line}" for (number, position), line in sorted(left_out.items())
     )
     lines = [f"{_HEADER}: code cell{'s' * (len(chosen) > 1)} {', '.join(str(cell.number) for cell in chosen)}."]
     for cell in chosen:
         lines += [f"# code cell {cell.number}", *cell.lines]
-    return NotebookProgram("\n".join(lines) + "\n", left_out)
+    return NotebookProgram("\n".join(lines) + "\n", places)
 
 
 def read_program(path: Path, exercise: Exercise) -> NotebookProgram:
@@ -170,7 +174,7 @@ def _code_cells(content: bytes) -> Iterator[tuple[str, bool]]:
 
 
 def _without_magics(number: int, source: str, is_tagged: bool) -> _Cell:
-    """Replace magics and shell lines of a cell that is not plain Python. No line inside a string is one."""
+    """Replace magics and shell lines of a cell that is not plain Python. Each begins where a statement may begin."""
     lines = source.split("\n")
     if _parsed(source) is not None:
         return _Cell(number, tuple(lines), is_tagged, {})
@@ -184,11 +188,20 @@ def _without_magics(number: int, source: str, is_tagged: bool) -> _Cell:
         end = match.end()
         inside.update(range(line + 1, line + 1 + match[0].count("\n")))
         line += match[0].count("\n")
+    code = _STRING_OR_COMMENT.sub(lambda match: "\n" * match[0].count("\n"), source).split("\n")
+    depth, is_continued = 0, False
     for position, text in enumerate(lines):
         words = text.strip()
-        if position not in inside and len(words) <= _LONGEST_MAGIC and _LINE_MAGIC.match(words):
+        is_start = position not in inside and depth <= 0 and not is_continued
+        if is_start and len(words) <= _LONGEST_MAGIC and _LINE_MAGIC.match(words):
             left_out[position] = words
             lines[position] = f"{text[: len(text) - len(text.lstrip())]}pass  # left out: {words}"
+        elif left_out.get(position - 1, "").endswith("\\"):
+            left_out[position] = words
+            lines[position] = f"# left out: {words}"
+        else:
+            depth += sum((sign in "([{") - (sign in ")]}") for sign in code[position])
+            is_continued = code[position].endswith("\\")
     return _Cell(number, tuple(lines), is_tagged, left_out)
 
 
@@ -211,23 +224,28 @@ class _Statement:
     """Positions in the cell."""
     binds: frozenset[str]
     uses: frozenset[str]
+    calls: frozenset[str]
+    """Names whose methods it calls without using the results, as in `names.append(1)`."""
 
 
-def _needed(cells: Sequence[_Cell], entry: str) -> Iterator[_Cell]:
-    """Yield the cells that define `entry` and the names that it needs; all other lines are empty."""
+def _needed(cells: Sequence[_Cell], entry: str) -> tuple[list[_Cell], dict[tuple[int, int], str]]:
+    """Return the cells that define `entry` and the names that it needs; all other lines are empty.
+
+    Also return the left-out lines that call methods of these names, by numbers of cells and positions.
+    """
     definition = re.compile(rf"\bdef\s+{re.escape(entry)}\b")
     texts = {cell.number: "\n".join(cell.lines) for cell in cells}
     binding: dict[str, list[_Statement]] = defaultdict(list)
     trees = {cell.number: tree for cell in cells if (tree := _parsed(texts[cell.number])) is not None}
     if sum(len(tree.body) for tree in trees.values()) > MOST_STATEMENTS:
         raise NotebookError(f"The notebook has more than {MOST_STATEMENTS} statements.")
-    for cell in cells:
-        for statement in _statements(cell, trees.get(cell.number)):
-            for name in statement.binds:
-                binding[name].append(statement)
+    statements = [statement for cell in cells for statement in _statements(cell, trees.get(cell.number))]
+    for statement in statements:
+        for name in statement.binds:
+            binding[name].append(statement)
     broken = {number for number, text in texts.items() if number not in trees and definition.search(text)}
     if not broken and entry not in binding:
-        return
+        return [], {}
     kept: dict[int, set[int]] = defaultdict(set)
     waiting, seen = [entry, _ANY], {entry, _ANY}
     while waiting:
@@ -235,13 +253,20 @@ def _needed(cells: Sequence[_Cell], entry: str) -> Iterator[_Cell]:
             kept[statement.cell].update(statement.lines)
             waiting += statement.uses - seen
             seen |= statement.uses
+    needed = []
     for cell in cells:
         if cell.number in broken:
-            yield cell  # Python will say what is wrong with it
+            needed.append(cell)  # Python will say what is wrong with it
         elif positions := kept.get(cell.number):
             lines = tuple(line if position in positions else "" for position, line in enumerate(cell.lines))
             left_out = {position: line for position, line in cell.left_out.items() if position in positions}
-            yield replace(cell, lines=lines, left_out=left_out)
+            needed.append(replace(cell, lines=lines, left_out=left_out))
+    calls = {
+        (statement.cell, statement.lines.start): texts[statement.cell].split("\n")[statement.lines.start].strip()
+        for statement in statements
+        if statement.calls & seen and statement.lines.start not in kept.get(statement.cell, ())
+    }
+    return needed, calls
 
 
 def _statements(cell: _Cell, tree: ast.Module | None) -> Iterator[_Statement]:
@@ -265,7 +290,7 @@ def _statements(cell: _Cell, tree: ast.Module | None) -> Iterator[_Statement]:
         tree = ast.parse(text)
         binds |= set(_changed(tree))
         uses = {symbol.get_name() for symbol in symbols if symbol.is_referenced()} | set(_globals_in(table))
-        yield _Statement(cell.number, span, frozenset(binds), frozenset(uses))
+        yield _Statement(cell.number, span, frozenset(binds), frozenset(uses), frozenset(_called(tree)))
 
 
 def _changed(tree: ast.Module) -> Iterator[str]:
@@ -275,6 +300,19 @@ def _changed(tree: ast.Module) -> Iterator[str]:
             yield _ANY
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         for target in targets:
+            while isinstance(target, ast.Attribute | ast.Subscript):
+                target = target.value
+                if isinstance(target, ast.Name):
+                    yield target.id
+
+
+def _called(tree: ast.Module) -> Iterator[str]:
+    """Yield names whose methods are called in statements of their own."""
+    definitions = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    executed = (statement for statement in tree.body if not isinstance(statement, definitions))
+    for node in (node for statement in executed for node in ast.walk(statement)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            target = node.value.func
             while isinstance(target, ast.Attribute | ast.Subscript):
                 target = target.value
                 if isinstance(target, ast.Name):

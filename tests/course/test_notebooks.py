@@ -88,6 +88,30 @@ def test_magics_and_shell_lines_are_left_out_but_not_from_strings() -> None:
     assert whole.left_out[3] == "code cell 3, line 6: !pip install torch"
 
 
+def test_lines_inside_brackets_and_continued_lines_are_no_magics() -> None:
+    cell = (
+        "%matplotlib inline\n!pip install \\\n    torch\ntext = '(' \\\n    %number  # (\n"
+        "def twice(n):\n    bad = (\n        n\n        != n\n    )\n    %time bad)\n    return 2 * n + bad"
+    )
+    program = program_of(notebook("text = number = 1", cell.replace("'('", "7")), "")
+    assert result_of(program.text, 2) == 4
+    left = ["%matplotlib inline", "!pip install \\", "torch", "%time bad)"]
+    assert [line.partition(": ")[2] for line in program.left_out] == left
+    assert program_of(notebook(cell), "twice").left_out[-1].endswith("line 11: %time bad)")
+
+
+def test_calls_that_change_what_the_function_uses_are_named() -> None:
+    content = notebook(
+        "L = []\nunused = []",
+        "L.append(2)\nfor i in range(2):\n    L.append(i)\nunused.append(1)\nprint(L)",
+        "def other():\n    L.clear()",
+        "def twice(number):\n    return L[0] * number",
+    )
+    program = program_of(content, "twice")
+    assert program.left_out == ("code cell 2, line 1: L.append(2)", "code cell 2, line 2: for i in range(2):")
+    assert "append" not in program.text
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
