@@ -28,7 +28,7 @@ from gpututor.classroom.markdown import code, fenced, text
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Submission
 from gpututor.classroom.tables import number
-from gpututor.course.notebooks import ENDING, line_words
+from gpututor.course.notebooks import line_words
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from gpututor.grading.report_text import DOES_NOT_RUN, OUTCOME_TITLES, count, mark, own_gpu
 from gpututor.text import escape_control_chars, lines_of, truncate, with_newlines
@@ -229,8 +229,8 @@ def _notes(given: Mark, attempt: ScoredAttempt | None, rules: Rules, is_hiding: 
         yield "It is not graded yet."
     elif given.status is MarkStatus.OPEN:
         yield NO_MARK_YET
-    if attempt.submission.source.casefold().endswith(ENDING):
-        yield "The program is from your notebook, without magics and shell lines (% and !)."
+    if attempt.submission.left_out:
+        yield f"These lines of your notebook are not part of the program: {attempt.submission.left_out_words}."
     if attempt.report is not None and (own := own_gpu(attempt.report)):
         yield f"The exercise is made for a {own}, and was graded on another GPU model."
     if attempt.lateness.words:

@@ -119,13 +119,14 @@ class ClassFolder:
 
 
 def _class_of(data: Any) -> Class:
-    """Read a class. Students of old versions have no `upload`."""
+    """Read a class. Students of old versions have no `upload`, and submissions no `left_out`."""
     if isinstance(data, dict) and _SUBMISSIONS_KEY in data:
         data["submissions"] = data.pop(_SUBMISSIONS_KEY)
-    students = data.get("students") if isinstance(data, dict) else None
-    for student in students if isinstance(students, list) else ():
-        if isinstance(student, dict):
-            student.setdefault("upload", "")
+    for name, key, default in (("students", "upload", ""), ("submissions", "left_out", ())):
+        entries = data.get(name) if isinstance(data, dict) else None
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, dict):
+                entry.setdefault(key, default)
     return read(Class, data, "")
 
 

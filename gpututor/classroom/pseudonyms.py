@@ -134,7 +134,8 @@ class Pseudonyms:
         ending = PurePosixPath(submission.source).suffix
         name = submission.exercise.rpartition("/")[2]
         source = f"{student}/{name}{number}{ending if ending in ('.py', ENDING) else ''}"
-        return replace(submission, student=student, source=source, refusal=self.text(submission.refusal))
+        refusal, left_out = self.text(submission.refusal), tuple(map(self.text, submission.left_out))
+        return replace(submission, student=student, source=source, refusal=refusal, left_out=left_out)
 
     def _unmatched(self, file: Unmatched, place: int, renamed: Mapping[str, Mapping[str, str]]) -> Unmatched:
         """Replace names in a file's source and explanation. `renamed`: new sources by students and old sources."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 SCHEMA_VERSION = 1
 PLATFORMS = ("gradescope", "moodle", "canvas")
 """Layouts with the students' names."""
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,13 @@ class Submission:
     late: bool = False
     refusal: str = ""
     """Sentence with the reason why it cannot be graded; else empty. A rejected file still counts as submitted."""
+    left_out: tuple[str, ...] = ()
+    """The first lines of a notebook that are not in the program: `code cell 1, line 1: %matplotlib inline`."""
+
+    @property
+    def left_out_words(self) -> str:
+        """`code cell 1, line 1: %time; code cell 2, line 1: !ls; …`"""
+        return "; ".join([*self.left_out[:_MOST_NAMED], *(["…"] if len(self.left_out) > _MOST_NAMED else [])])
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,14 @@ def with_secret(status: Status, *seen: Verdict, **more: object) -> Report:
     return replace(made, runs=(RUN,))
 
 
+def test_a_student_sees_which_lines_of_the_notebook_are_left_out() -> None:
+    lines = tuple(f"code cell {number}, line 1: !ls" for number in range(1, 8))
+    text = kims(report(*SEEN), Rules(), left_out=lines).replace("\\", "")
+    assert all(line in text for line in lines[:5])
+    assert "; …" in text
+    assert "notebook" not in kims(report(*SEEN), Rules())
+
+
 def test_feedback_says_nothing_of_hidden_checks_and_what_they_stopped() -> None:
     texts = {kims(with_secret(status)) for status in (Status.PASSED, Status.FAILED, Status.TOO_SLOW, Status.NOT_RUN)}
     assert len(texts) == 1

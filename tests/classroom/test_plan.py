@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -187,6 +188,16 @@ def test_the_advice_for_a_broken_class_file_works(folder: ClassFolder, class_: C
     assert "Move the file away" in raised.value.advice  # --resume alone reads it, too
     folder.class_file.unlink()
     assert plan(RESUME, works=None).already == 2
+    assert folder.read_class() == class_
+
+
+def test_a_class_file_without_left_out_lines_can_be_read(folder: ClassFolder, class_: Class) -> None:
+    folder.make()
+    folder.write_class(class_)
+    data = json.loads(folder.class_file.read_text())
+    for submission in data["handed_in"]:
+        del submission["left_out"]
+    folder.class_file.write_text(json.dumps(data))
     assert folder.read_class() == class_
 
 

@@ -54,6 +54,7 @@ class Upload:
     refusal: str = ""
     submitted_at: str = ""
     late: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 def gradebook(files: Sequence[Upload], rules: Rules | None = None, students: Sequence[Student] = ()) -> Gradebook:
@@ -71,6 +72,7 @@ def gradebook(files: Sequence[Upload], rules: Rules | None = None, students: Seq
             attempt=attempt,
             late=each.late,
             refusal=each.refusal,
+            left_out=each.left_out,
         )
         submissions.append(submission)
         if not each.refusal:

@@ -101,6 +101,11 @@ def summary(class_: Class, course: Course) -> list[str]:
     lines += _listed(f"{count(len(idle), 'student')} without a gradable file:", idle)
     rejected = [f"{submission.source}: {submission.refusal}" for submission in class_.submissions if submission.refusal]
     lines += _listed(f"{count(len(rejected), 'file')} rejected:", rejected)
+    left_out = {file.source: file.left_out_words for file in class_.submissions if file.left_out}
+    lines += _listed(
+        f"{count(len(left_out), 'notebook')} with lines that are not part of the program:",
+        [f"{source}: {words}" for source, words in left_out.items()],
+    )
     unmatched = [f"{file.source}: {file.why}" for file in class_.unmatched]
     lines += _listed(f"{count(len(unmatched), 'file that is', 'files that are')} not graded:", unmatched)
     if class_.ignored:

@@ -49,6 +49,8 @@ MOST_FILES = 1_000
 MOST_BYTES = 64 << 20
 """Bytes that are read of one student's files."""
 _LONGEST_NAME = 200
+_MOST_LEFT_OUT = 20
+"""Lines of a notebook that are kept as left out."""
 _ARCHIVES = (".tar", ".gz", ".tgz", ".7z", ".rar", ".bz2", ".xz")
 _COURSE_FILES = ("starter", "solution")
 """Names of the course's own programs, in the folder of their exercise."""
@@ -83,6 +85,8 @@ class _Content:
     """Empty if it was not read, or not to its end."""
     refusal: str = ""
     size: int = 0
+    left_out: tuple[str, ...] = ()
+    """A `Submission.left_out`."""
 
 
 def _read_content(entry: ArchiveEntry, folder: ClassFolder, exercise: Exercise) -> _Content:
@@ -100,11 +104,13 @@ def _read_content(entry: ArchiveEntry, folder: ClassFolder, exercise: Exercise) 
     except OSError as error:
         return _Content("", why_unreadable(error))
     size = len(content)
+    left_out: tuple[str, ...] = ()
     if is_notebook:
         try:
-            content = program_of(content, exercise.entry).text.encode()
+            program = program_of(content, exercise.entry)
         except NotebookError as error:
             return _Content(hashlib.sha256(content).hexdigest(), str(error), size)
+        content, left_out = program.text.encode(), program.left_out[:_MOST_LEFT_OUT]
     elif size > MAX_SUBMISSION_BYTES:
         size_mib = MAX_SUBMISSION_BYTES >> 20
         return _Content("", f"The file is over {size_mib} MiB: a solution is a short Python file.", size)
@@ -113,7 +119,7 @@ def _read_content(entry: ArchiveEntry, folder: ClassFolder, exercise: Exercise) 
     digest = hashlib.sha256(content).hexdigest()
     if not refusal:
         _store(content, folder.submission(digest))
-    return _Content(digest, refusal, size)
+    return _Content(digest, refusal, size, tuple(truncate(one_line(line), _LONGEST_NAME) for line in left_out))
 
 
 def _store(content: bytes, path: Path) -> None:
@@ -377,6 +383,7 @@ class SubmissionCollector:
                     attempt=file.place.earlier + number if file is attempts[-1][1] else number,
                     late=file.place.late,
                     refusal=one_line(file.content.refusal),
+                    left_out=file.content.left_out,
                 )
                 for number, file in attempts
             ]

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.intake import summary
 from gpututor.classroom.submissions import Class, Student
+from gpututor.course.model import Course
 from gpututor.errors import UsageError
 from tests.support.class_layouts import Content, Reader, facts, reasons, zipped
 
@@ -237,6 +239,19 @@ def test_notebooks_count_and_the_layout_option_overrides(laid_out: LaidOut, read
         reading(source, "moodel")
     with pytest.raises(UsageError, match=r"has no submission_metadata\.yml"):
         reading(source, "gradescope")
+
+
+def test_the_summary_names_left_out_lines_of_notebooks_only(laid_out: LaidOut, reading: Reader, course: Course) -> None:
+    code = ["import os\n%time\ndef f():\n    return os", "def f():\n    return 1"]
+    texts = [
+        json.dumps({"cells": [{"cell_type": "code", "source": text, "metadata": {"tags": ["gpututor"]}}]})
+        for text in code
+    ]
+    class_ = reading(laid_out({"kim/one_big_copy.ipynb": texts[0], "lee/one_big_copy.ipynb": texts[1]}))
+    assert [file.left_out for file in class_.submissions] == [("code cell 1, line 2: %time",), ()]
+    lines = summary(class_, course)
+    place = lines.index("1 notebook with lines that are not part of the program:")
+    assert lines[place + 1] == "  kim/one_big_copy.ipynb: code cell 1, line 2: %time"
 
 
 def test_files_of_no_exercise_keep_their_students(laid_out: LaidOut, reading: Reader) -> None:
