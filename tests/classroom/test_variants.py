@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,15 @@ from gpututor.authoring.lint import exercise_problems
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.model import MarkStatus
-from gpututor.classroom.jobs import Options
+from gpututor.classroom.jobs import Options, class_secret, resolve_options, secret_id
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.variants import Variants, values_of
 from gpututor.cli.main import main
 from gpututor.course.loader import load_course, load_exercise
 from gpututor.course.model import Course
 from gpututor.errors import CourseError
-from tests.support.classes import class_of, reports_of
+from gpututor.grading.journal import write_entry
+from tests.support.classes import ASKED, class_of, report_of, reports_of
 from tests.support.tiny_course import append, write_course, write_files
 
 VARIANT = '\n[[variant]]\nname = "factor"\nvalues = ["2", "3", "5"]\n'
@@ -192,6 +194,29 @@ def test_a_student_who_is_not_in_the_roster_has_the_first_values(course: Course,
     assert enrolled == [TIMES.replace("{factor}", value) for value in values]
     folder.roster_file.write_text("id\n" + "\n".join(STUDENTS))
     assert Variants(class_, course, folder).notice() == ""
+
+
+def test_the_log_has_only_gradings_with_the_students_values(
+    course: Course, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    varying, folder = course.exercises[1], ClassFolder(tmp_path / "graded")
+    class_ = class_of(folder, [(name, varying.key, "same") for name in STUDENTS], course.folder)
+    folder.roster_file.write_text("id\n" + "\n".join(STUDENTS))
+    asked = replace(ASKED, device="virtual", secret=secret_id(class_secret(folder.secret_file)))
+    options = resolve_options(asked, class_, course, (), "2.9.0", Variants(class_, course, folder))
+    options.write(folder)
+    versions = {}
+    for submission in class_.submissions:
+        key = options.key_of(submission)
+        assert key is not None
+        versions[key.exercise_version] = key
+    assert len(versions) == 3
+    for key in versions.values():
+        write_entry(folder.journal, key, report_of(varying.key))
+    for names in ([], ["--pseudonyms"]):
+        assert main(["classroom", "log", str(folder.folder), "--json", *names]) == 0
+        entries = json.loads(capsys.readouterr().out)["entries"]
+        assert len({entry["student"] for entry in entries}) == len(entries) == len(STUDENTS)
 
 
 def test_options_without_versions_can_be_read(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -23,9 +24,10 @@ from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.model import Gradebook
 from gpututor.classroom.history import HistoryEntry, HistoryEvent, read_history, with_class_ids
+from gpututor.classroom.jobs import Options
 from gpututor.classroom.regrade import result_words
 from gpututor.classroom.rules import rules_for
-from gpututor.classroom.submissions import Class, Submission
+from gpututor.classroom.submissions import Submission
 from gpututor.classroom.tables import number
 from gpututor.cli.classroom import add_class_arguments, add_pseudonyms_argument, student_named
 from gpututor.errors import GradingError
@@ -51,7 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
     decisions = with_class_ids(read_history(folder), gradebook.class_ids)
     if not gradebook.has_names and gradebook.pseudonyms is not None:
         decisions = tuple(map(gradebook.pseudonyms.entry, decisions))
-    rows = [*_gradings(folder, gradebook.class_), *map(_decision, decisions)]
+    rows = [*_gradings(folder, gradebook), *map(_decision, decisions)]
     if arguments.student is not None:
         student = student_named(arguments.student, gradebook).student.id
         rows = [row for row in rows if row["student"] == student]
@@ -66,16 +68,24 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _gradings(folder: ClassFolder, class_: Class) -> Iterator[dict[str, Any]]:
-    """Yield a row for each grading in the journal and each student who submitted its text."""
+def _gradings(folder: ClassFolder, gradebook: Gradebook) -> Iterator[dict[str, Any]]:
+    """Yield a row for each grading in the journal and each student who submitted its text.
+
+    If students have variants of the exercise, the grading must be with the student's own values.
+    """
+    options = Options.read(folder)
     files: dict[tuple[str, str], list[Submission]] = defaultdict(list)
-    for submission in class_.submissions:
+    for submission in gradebook.class_.submissions:
         files[submission.sha256, submission.exercise].append(submission)
     for entry in entries(folder.journal):
         if isinstance(entry, GradingError):
             print(f"gpututor: {escape_control_chars(entry.title)}", file=sys.stderr)
             continue
         for submission in files[entry.key.submission, entry.key.exercise]:
+            key = options.key_of(replace(submission, student=gradebook.real_id(submission.student)))
+            versions = () if key is None else (key.exercise_version,)
+            if options.has_variants(submission.exercise) and entry.key.exercise_version not in versions:
+                continue
             result = result_words(entry.report)
             row: dict[str, Any] = dict.fromkeys(_KEYS, "")
             row |= {"student": submission.student, "exercise": submission.exercise}
