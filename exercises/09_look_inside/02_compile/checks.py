@@ -29,6 +29,8 @@ from gpututor.trace.events import COMPILES, REGION, Event, Kind
 TIMES = ("first_seconds", "seconds", "eager_seconds", "traced_seconds")
 PRODUCTS = 2
 """Kernels of one call of the model."""
+MARK = "call of the traced model"
+"""The range with which given.py marks each call of the traced model: its kernels are those of the model itself."""
 WHY = "A launch returns at once: the clock has to be read when the GPU is idle, before and after the calls."
 ADVICE = (
     "Warm up. Then torch.cuda.synchronize(), read the clock, do all repeats, torch.cuda.synchronize(), read the clock"
@@ -55,58 +57,60 @@ def is_compiled(call: Call, product: Event) -> bool:
     return any(ran.launched < product.launched <= ran.end for ran in regions)
 
 
-def calls_of(call: Call, *, compiled: bool) -> list[Taken]:
-    """The time of each call of the compiled model, or of the model itself and its trace, by its products.
+def model_of(call: Call, before: int, product: Event) -> str:
+    """The model whose call launched this product, the first since the moment `before`."""
+    marks = (event for event in call.trace if event.kind is Kind.RANGE and event.name == MARK)
+    is_traced = any(before < mark.launched <= product.launched for mark in marks)
+    return "traced" if is_traced else "compiled" if is_compiled(call, product) else "eager"
+
+
+def calls_of(call: Call, model: str) -> list[Taken]:
+    """The time of each call of one of the models, by its products.
 
     A call takes at most the time from the work or the wait before it to the work or the wait after it. The host must
-    wait after the timed calls. If fewer than `repeats` calls follow the last wait, they are not timed, such as a call
-    for the output.
+    wait after the model's timed calls, `repeats` or more. Further calls, such as one for the output, need no wait.
     """
     work = products(call)
     rounds = list(zip(work[::PRODUCTS], work[PRODUCTS - 1 :: PRODUCTS], strict=False))
     launched = [first.launched for first, _ in rounds]
     waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
-    last_wait = max((wait.launched for wait in waits), default=-1)
-    timed = [last.end for first, last in rounds if first.launched < last_wait]
-    if not timed or len(rounds) - len(timed) >= call.drawn["repeats"]:
-        timed = [last.end for _, last in rounds]
-    times = []
-    idle = call.span.started
+    times: list[Taken] = []
+    timed = -1
+    idle, earlier = call.span.started, -1
     for number, (first, last) in enumerate(rounds):
+        following = launched[number + 1 :]
         before = max([idle, *(wait.end for wait in waits if wait.end <= first.launched)])
-        after = [wait.end for wait in waits if wait.end >= last.end] + launched[number + 1 :]
-        most = max(last.end, min(after, default=0)) - before
-        if is_compiled(call, first) == compiled:
-            times.append(Taken((last.end - first.start) / 1e9, most / 1e9, timed[-1]))
-        idle = last.end
-    return times
+        after = [wait for wait in waits if wait.end >= last.end]
+        most = max(last.end, min([*(wait.end for wait in after), *following], default=0)) - before
+        if model_of(call, earlier, first) == model:
+            times.append(Taken((last.end - first.start) / 1e9, most / 1e9, last.end))
+            is_waited_for = any(not following or wait.launched < following[0] for wait in after)
+            if is_waited_for and len(times) > call.drawn["repeats"]:
+                timed = last.end
+        idle, earlier = last.end, last.launched
+    return [taken._replace(end=timed if timed >= 0 else times[-1].end) for taken in times]
 
 
 def first_call(call: Call) -> Taken:
     """The time of the compiled model's first call: at least that of its compilation."""
     compilations = [event for event in call.trace if event.kind is Kind.RANGE and event.name.startswith(COMPILES)]
-    times = calls_of(call, compiled=True)
+    times = calls_of(call, "compiled")
     if not times or not compilations:
         return UNKNOWN
     least = (compilations[0].end - compilations[0].launched) / 1e9
     return Taken(least, max(taken.most for taken in times), times[-1].end)
 
 
-def warm_call(call: Call, *, compiled: bool) -> Taken:
-    """A call of a model that was called before."""
-    times = calls_of(call, compiled=compiled)
-    if len(times) < 2:
-        return UNKNOWN
-    return Taken(times[-1].least, max(taken.most for taken in times[1:]), times[-1].end)
+def warm_call(model: str, warm_up: int) -> Callable[[Call], Taken]:
+    """The time of a call of this model after `warm_up` others."""
 
+    def truth(call: Call) -> Taken:
+        times = calls_of(call, model)
+        if len(times) <= warm_up:
+            return UNKNOWN
+        return Taken(times[-1].least, max(taken.most for taken in times[warm_up:]), times[-1].end)
 
-def warm_compiled_call(call: Call) -> Taken:
-    return warm_call(call, compiled=True)
-
-
-def warm_uncompiled_call(call: Call) -> Taken:
-    """A call of the model itself or of its trace: both launch the same kernels."""
-    return warm_call(call, compiled=False)
+    return truth
 
 
 def find_cold(run: Run) -> Finding | None:
@@ -115,7 +119,7 @@ def find_cold(run: Run) -> Finding | None:
         repeats = call.drawn["repeats"]
         ranges = [event.name for event in call.trace if event.kind is Kind.RANGE]
         regions = sum(name.startswith(REGION) for name in ranges)
-        traced = ranges.count("call of the traced model")
+        traced = ranges.count(MARK)
         uncompiled = sum(not is_compiled(call, product) for product in products(call)) // PRODUCTS
         for calls, warm_up, of in (
             (regions, 1, "the compiled model"),
@@ -185,9 +189,9 @@ checks = [
     ),
     parity(reference, why="A compiled model has to give what the model gives.", advice="Return compiled(batch)."),
     time_of("first_seconds", first_call, "first", "the first compiled call"),
-    time_of("seconds", warm_compiled_call, "compiled", "a later one"),
-    time_of("eager_seconds", warm_uncompiled_call, "eager", "a call of the model itself"),
-    time_of("traced_seconds", warm_uncompiled_call, "traced", "a call of the traced model"),
+    time_of("seconds", warm_call("compiled", 1), "compiled", "a later one"),
+    time_of("eager_seconds", warm_call("eager", 1), "eager", "a call of the model itself"),
+    time_of("traced_seconds", warm_call("traced", 2), "traced", "a call of the traced model"),
     Check(
         "compilation",
         compiled_sentence,

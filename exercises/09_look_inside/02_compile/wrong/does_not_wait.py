@@ -1,4 +1,4 @@
-# fails: first
+# fails: compiled
 # Reads the clock when the calls have been launched.
 import time
 from collections.abc import Callable
