@@ -1,8 +1,9 @@
-"""The run's losses, the best epoch's file, bytes without waits, and half precision."""
+"""The run's losses, the best epoch's file, bytes without waits, half precision, and no old gradients or graphs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -26,12 +27,17 @@ from gpututor.checks import (
     unmodified,
 )
 from gpututor.checks.bounds import describe_lines, line_with_most
+from gpututor.checks.model import Call
+from gpututor.trace.events import Event, Kind
 
 State = dict[str, torch.Tensor]
 TIMES = 1000
 """Multiple of float32's tolerance: bfloat16's tolerance, because float16 training adds up many rounding errors."""
 NUMBER = 8
 """Bytes of a single number."""
+BACKWARD = "aten::convolution_backward"
+MARK = "backward pass on old gradients"
+"""The range with which given.py marks a backward pass that begins with gradients."""
 
 
 def network(weights: State) -> nn.Sequential:
@@ -140,6 +146,50 @@ def blocking(run: Run) -> Finding | None:
     return None
 
 
+def old_gradients(run: Run) -> Finding | None:
+    """Find a backward pass that adds to gradients which nothing has set to zero since the pass before it."""
+    for call in run.calls:
+        cleared, old = False, []
+        for event in call.trace:
+            if event.name == BACKWARD:
+                cleared = False
+            elif event.kind is Kind.KERNEL:
+                cleared |= "zero" in event.name or "fill" in event.name
+            elif event.name == MARK and not cleared:
+                old.append(event)
+        if old:
+            got = f"{len(old)} on the gradients of the step before"
+            return run.finding(call, "backward passes that begin without gradients", got, line_with_most(old))
+    return None
+
+
+def validation_passes(call: Call) -> list[Event]:
+    """The convolutions that no backward pass follows, in order."""
+    passes = [event for event in call.trace if event.kind is Kind.KERNEL and "convolution" in event.name]
+    following = [*passes[1:], None]
+    pairs = zip(passes, following, strict=True)
+    return [event for event, after in pairs if event.name != BACKWARD and (after is None or after.name != BACKWARD)]
+
+
+def kept_graphs(run: Run) -> Finding | None:
+    """Find a validation in which the second batch begins with more memory in use than the first."""
+    for call in run.calls:
+        pixels = int(call.drawn["batch_size"]) * call.drawn["validation"][0].nbytes
+        for first, second in pairwise(validation_passes(call)):
+            between = [event for event in call.trace if first.launched < event.launched <= second.launched]
+            if any(event.name == BACKWARD for event in between):
+                continue  # the next epoch
+            change = sum(
+                event.size_bytes if event.kind is Kind.ALLOCATE else -event.size_bytes
+                for event in between
+                if event.kind in (Kind.ALLOCATE, Kind.FREE)
+            )
+            if change > 4 * pixels:
+                got = f"{change:,} bytes more on the device at the second batch than at the first"
+                return run.finding(call, "a validation that keeps nothing but losses", got, second.line)
+    return None
+
+
 checks = [
     structure(
         reference,
@@ -196,6 +246,20 @@ checks = [
         name="scaler",
         why="Small gradients become zero in float16, unless the loss is scaled before the backward pass.",
         advice="scaler.scale(loss).backward(), scaler.step(optimizer), scaler.update(): in each step.",
+    ),
+    Check(
+        "gradients",
+        lambda _: "Each backward pass begins without gradients",
+        old_gradients,
+        why="Here the scaler makes old gradients tiny. After an overflow they are infinite, and no step is taken again.",
+        advice="optimizer.zero_grad() in each step.",
+    ),
+    Check(
+        "graphs",
+        lambda _: "Validation keeps no autograd graph",
+        kept_graphs,
+        why="A graph keeps the activations of all validation pictures until the loss of the epoch is read.",
+        advice="Validate under torch.no_grad() or torch.inference_mode().",
     ),
     unmodified(may_change=("model",)),
 ]
