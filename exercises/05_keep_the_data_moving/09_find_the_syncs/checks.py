@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 import torch
 
 from gpututor.checks import Check, Finding, Run, syncs, value
 from gpututor.checks.trees import tensors_by_path
+from gpututor.trace.events import Kind
 
 NAMES = ("off", "warn", "error")
+MARK = "debug mode after an error: "
+"""Prefix of the ranges with which given.py marks the mode that a call left whose stage had failed."""
 
 
 def expected(drawn: dict[str, Any], machine: Any) -> dict[str, int]:
@@ -49,29 +51,17 @@ def mode_left(run: Run) -> Finding | None:
     return None
 
 
-SETTER = "set_sync_debug_mode"
-
-
-def names_in(nodes: list[ast.AST]) -> set[str]:
-    """The attributes and names that occur in some nodes."""
-    inner = [node for outer in nodes for node in ast.walk(outer)]
-    return {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in inner}
-
-
-def restored_only_at_the_end(run: Run) -> Finding | None:
-    """Find code that restores the mode neither in a `finally`, nor in an `__exit__`, nor by a callback."""
-    last = None
-    for node in ast.walk(ast.parse(run.source)):
-        match node:
-            case ast.Try(finalbody=[_, *_] as after) | ast.FunctionDef(name="__exit__", body=after):
-                if SETTER in names_in([*after]):
-                    return None
-            case ast.Call(func=ast.Attribute(attr="callback" | "push"), args=after) if SETTER in names_in([*after]):
-                return None
-            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name == SETTER:
-                last = node.lineno if last is None else max(last, node.lineno)
-    got = "no call of it" if last is None else "a mode that stays on if a stage raises an error"
-    return Finding(f"a finally block that restores the old debug mode with {SETTER}", got, last)
+def mode_after_error(run: Run) -> Finding | None:
+    """Find a call whose last stage saw that an error left another debug mode than off, which it had set."""
+    for call in run.calls:
+        for event in call.trace:
+            if event.kind is Kind.RANGE and event.name.startswith(MARK):
+                after = int(event.name.removeprefix(MARK))
+                if after:
+                    expected = f"the debug mode 0 ({NAMES[0]}) after a stage has raised an error, as before the call"
+                    got = f"{after} ({NAMES[after]}){run.which(call)}"
+                    return Finding(expected, got, run.line_of(call))
+    return None
 
 
 checks = [
@@ -99,7 +89,7 @@ checks = [
     Check(
         "mode_after_error",
         lambda machine: "The debug mode is restored even if a stage raises an error",
-        restored_only_at_the_end,
+        mode_after_error,
         (),
         "A caller may catch the stage's error and go on. If the mode stays on, all later code warns.",
         "Restore it in `finally`: that block runs with or without an error.",

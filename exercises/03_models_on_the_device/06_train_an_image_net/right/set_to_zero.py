@@ -1,4 +1,4 @@
-# Sets gradients to zero in place, after each step; detaches the losses of validation instead of making no graph.
+# Sets the gradients to zero in place, after each step.
 import torch
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
@@ -30,10 +30,11 @@ def train_an_image_net(model, training, validation, rates, batch_size, device):
             optimizer.zero_grad(set_to_none=False)
         model.eval()
         total = torch.zeros((), device=device)
-        for pictures, labels in loaders[1]:
-            x = pictures.to(device, non_blocking=True).float() / 255
-            y = labels.to(device, non_blocking=True)
-            total += F.cross_entropy(model(x), y, reduction="none").sum().detach()
+        with torch.no_grad():
+            for pictures, labels in loaders[1]:
+                x = pictures.to(device, non_blocking=True).float() / 255
+                y = labels.to(device, non_blocking=True)
+                total += F.cross_entropy(model(x), y, reduction="none").sum()
         losses.append(total.item() / len(validation))
         if losses[-1] == min(losses):
             state = model.state_dict()
