@@ -17,6 +17,25 @@ SIZES = (
 )
 
 
+class Decoder(nn.TransformerDecoder):
+    """Reads the mask of the targets also if it is told that it is causal: a mask of padding makes it do so."""
+
+    def forward(
+        self,
+        tgt: torch.Tensor,
+        memory: torch.Tensor,
+        tgt_mask: torch.Tensor | None = None,
+        memory_mask: torch.Tensor | None = None,
+        tgt_key_padding_mask: torch.Tensor | None = None,
+        *others: Any,
+        **named: Any,
+    ) -> torch.Tensor:
+        """Add a mask that hides nothing, if there is none."""
+        if tgt_mask is not None and tgt_key_padding_mask is None:
+            tgt_key_padding_mask = torch.zeros(tgt.shape[:2], dtype=tgt_mask.dtype, device=tgt.device)
+        return super().forward(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, *others, **named)
+
+
 class Translator(nn.Module):
     """Embeddings for both sides, an nn.Transformer of one layer each, and a head."""
 
@@ -25,7 +44,11 @@ class Translator(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(words, width)
         self.places = nn.Embedding(LONGEST, width)
-        self.transformer = nn.Transformer(width, heads, 1, 1, hidden, dropout=0.0, batch_first=True)
+        layer = nn.TransformerDecoderLayer(width, heads, hidden, dropout=0.0, batch_first=True)
+        decoder = Decoder(layer, 1, nn.LayerNorm(width))
+        self.transformer = nn.Transformer(
+            width, heads, 1, 1, hidden, dropout=0.0, custom_decoder=decoder, batch_first=True
+        )
         self.head = nn.Linear(width, words)
 
     def embed(self, tokens: torch.Tensor) -> torch.Tensor:
