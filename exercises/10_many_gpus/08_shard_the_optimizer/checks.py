@@ -7,12 +7,24 @@ from typing import Any
 
 import torch
 
-from gpututor.checks import Machine, memory, parity, placement, processes, structure, syncs, unmodified
+from gpututor.checks import (
+    Machine,
+    collectives,
+    memory,
+    parity,
+    placement,
+    processes,
+    structure,
+    syncs,
+    unmodified,
+)
 
 RANKS = 2
 RATE, BETAS, EPS = 0.01, (0.9, 0.999), 1e-3
 MOST = 3.8
 """Times the bytes of the weights."""
+SPARE = 0.25
+"""Times the bytes of the weights, for all that is sent besides: a few numbers."""
 OWN_WAITS = 2
 """Waits in each rank: the wrapper itself waits in the second step, when it lays out its buckets."""
 
@@ -43,8 +55,18 @@ def own_gpu(drawn: dict[str, Any], machine: Any) -> list[Any]:
     return [f"cuda:{rank}" for rank in range(RANKS)]
 
 
+def weights_of(drawn: dict[str, Any]) -> int:
+    """Bytes of all weights, and of their gradients."""
+    return sum(tensor.nbytes for tensor in drawn["weights"].values())
+
+
 def most_bytes(drawn: dict[str, Any], machine: Machine) -> int:
-    return int(MOST * sum(tensor.nbytes for tensor in drawn["weights"].values()))
+    return int(MOST * weights_of(drawn))
+
+
+def most_sent(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
+    """Return the bounds: bytes of the weights at the start, and of gradients and weights in each step."""
+    return 0, int((1 + 2 * drawn["inputs"].shape[1] + SPARE) * weights_of(drawn))
 
 
 checks = [
@@ -70,6 +92,11 @@ checks = [
         why="Adam's state takes twice the memory of the weights. With many ranks, a share of it is almost nothing.",
         advice="Keep the state of this rank's own parameters only. Clear gradients before the forward pass, so that"
         " DDP's second buckets do not come on top of its first.",
+    ),
+    collectives(
+        bytes_by_name={"": most_sent},
+        why="The price of a divided optimizer is one more transfer of the weights in each step, and no more.",
+        advice="Average each gradient once, and send each updated weight once, from the rank that updated it.",
     ),
     syncs(
         at_most=OWN_WAITS * RANKS,

@@ -6,12 +6,14 @@ from typing import Any
 
 import torch
 
-from gpututor.checks import Machine, memory, parity, placement, processes, structure, syncs
+from gpututor.checks import Machine, collectives, memory, parity, placement, processes, structure, syncs
 
 RANKS = 2
 RATE, MOMENTUM = 0.1, 0.9
 MOST = 2.1
 """Times the bytes of the weights. Single layers need 1.8, pairs 2.03, and weights that stay gathered 2.16 or more."""
+SPARE = 0.25
+"""Times the bytes of the weights, for all that is sent besides: a few numbers."""
 
 
 def reference(
@@ -36,8 +38,18 @@ def own_gpu(drawn: dict[str, Any], machine: Any) -> list[Any]:
     return [f"cuda:{rank}" for rank in range(RANKS)]
 
 
+def weights_of(drawn: dict[str, Any]) -> int:
+    """Bytes of all weights, and of their gradients."""
+    return sum(tensor.nbytes for tensor in drawn["weights"].values())
+
+
 def most_bytes(drawn: dict[str, Any], machine: Machine) -> int:
-    return int(MOST * sum(tensor.nbytes for tensor in drawn["weights"].values()))
+    return int(MOST * weights_of(drawn))
+
+
+def most_sent(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
+    """Return the bounds: a rank's part of the weights twice in each step, and all of its gradients once."""
+    return 0, int((drawn["inputs"].shape[1] * (2 / RANKS + 1) + SPARE) * weights_of(drawn))
 
 
 checks = [
@@ -49,7 +61,7 @@ checks = [
     placement(
         own_gpu, advice="The starter's first line makes GPU number `rank` the current one. Leave the parts there."
     ),
-    processes({}, why="A group that never ends keeps its GPU."),
+    processes(why="A group that never ends keeps its GPU."),
     parity(
         reference,
         why="Dividing the weights must not change the training: each step uses all rows of both ranks.",
@@ -59,6 +71,11 @@ checks = [
         peak=most_bytes,
         why="Sharding is for models that do not fit. Layers that are gathered together must fit together.",
         advice="Shard each layer, then the model. Weights that forward has used are freed until backward needs them.",
+    ),
+    collectives(
+        bytes_by_name={"": most_sent},
+        why="Sharding gathers the weights for forward and backward, and reduces the gradients once: more only costs.",
+        advice="fully_shard sends all that a step needs. Compute with a rank's own parts wherever you can.",
     ),
     syncs(
         loop_of="aten::*mm",
