@@ -1,4 +1,4 @@
-"""The same result, within budgets of time and memory."""
+"""The same result, within budgets of time and memory, and without a wait in each step."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from gpututor.checks import Wanted, files, launches, memory, speed
+from gpututor.checks import Wanted, files, launches, memory, speed, syncs
 from gpututor.protocol.values import ObservedTensor
 
 WORDS, WIDTH, HEADS, LAYERS, LENGTH = 48, 32, 4, 2, 64
 RATE, BETAS, EPS, LONGEST_GRADIENT = 0.01, (0.9, 0.99), 1e-3, 0.5
 DECAY = 0.8
+MOST_WAITS = 2
+"""Waits between the first and the last backward pass: the capture of a CUDA graph needs one."""
 State = dict[str, torch.Tensor]
 
 
@@ -145,4 +147,10 @@ checks = [
         why="Each fault takes part of the time. Without them, a step is little more than its launches.",
         advice="`gpututor trace` on your file: which line costs most now?",
     ).with_points(5),
+    syncs(
+        at_most=MOST_WAITS,
+        loop_of="aten::*_backward*",
+        why="A wait in each step leaves the GPU idle while the host prepares the next step.",
+        advice="Keep losses on the device until training is over, and make no decision on a value there.",
+    ),
 ]
