@@ -251,7 +251,7 @@ checks = [
         "gradients",
         lambda _: "Each backward pass begins without gradients",
         old_gradients,
-        why="Here the scaler makes old gradients tiny. After an overflow they are infinite, and no step is taken again.",
+        why="The scaler makes old gradients tiny. After an overflow they are infinite, and no step is taken again.",
         advice="optimizer.zero_grad() in each step.",
     ),
     Check(

@@ -1,7 +1,6 @@
 # Restores the mode in an except clause and after the loop, with functions under names of its own.
 import warnings
 
-import torch.cuda
 from torch.cuda import get_sync_debug_mode as mode
 from torch.cuda import set_sync_debug_mode as set_mode
 

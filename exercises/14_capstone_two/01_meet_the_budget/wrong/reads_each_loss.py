@@ -43,9 +43,7 @@ class Attention(nn.Module):
         n, length, _ = x.shape
         parts = self.project(x).view(n, length, 3, HEADS, WIDTH // HEADS)
         queries, keys, values = parts.permute(2, 0, 3, 1, 4)
-        heads = F.scaled_dot_product_attention(
-            queries, keys, values, is_causal=True
-        )
+        heads = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
         return self.out(heads.transpose(1, 2).flatten(2))
 
 
@@ -80,9 +78,7 @@ class Model(nn.Module):
         self.blocks = nn.Sequential(*[Block() for _ in range(LAYERS)])
         self.norm = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, WORDS)
-        self.register_buffer(
-            "positions", positions(LENGTH), persistent=False
-        )
+        self.register_buffer("positions", positions(LENGTH), persistent=False)
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
         """text: (n, length)."""
@@ -96,14 +92,10 @@ def loss_of(scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(scores, words, reduction="none").mean(-1)
 
 
-def train(
-    model: nn.Module, text: torch.Tensor, batch: int, device: torch.device
-) -> dict:
+def train(model: nn.Module, text: torch.Tensor, batch: int, device: torch.device) -> dict:
     """Train; return the losses and a moving average of the weights."""
     parameters = list(model.parameters())
-    optimizer = torch.optim.Adam(
-        parameters, lr=RATE, betas=BETAS, eps=EPS, fused=True
-    )
+    optimizer = torch.optim.Adam(parameters, lr=RATE, betas=BETAS, eps=EPS, fused=True)
     average = [parameter.detach().clone() for parameter in parameters]
     losses = []
     for words in text.to(device).split(batch):
@@ -125,9 +117,7 @@ def train(
 
 
 @torch.inference_mode()
-def validate(
-    model: nn.Module, text: torch.Tensor, device: torch.device
-) -> torch.Tensor:
+def validate(model: nn.Module, text: torch.Tensor, device: torch.device) -> torch.Tensor:
     """The loss of each row, (rows,), on the CPU."""
     words = text.to(device)
     return loss_of(model(words[:, :-1]), words[:, 1:]).cpu()
