@@ -48,7 +48,11 @@ def reference(model: dict[str, torch.Tensor], times: int, batch: torch.Tensor, r
 
 def products(call: Call) -> list[Event]:
     """All products of the call, in their order."""
-    return [event for event in call.trace if event.kind is Kind.KERNEL and event.name.endswith("mm")]
+    return [event for event in call.trace if is_product(event)]
+
+
+def is_product(event: Event) -> bool:
+    return event.kind is Kind.KERNEL and event.name.endswith("mm")
 
 
 def is_compiled(call: Call, product: Event) -> bool:
@@ -57,11 +61,19 @@ def is_compiled(call: Call, product: Event) -> bool:
     return any(ran.launched < product.launched <= ran.end for ran in regions)
 
 
-def model_of(call: Call, before: int, product: Event) -> str:
-    """The model whose call launched this product, the first since the moment `before`."""
-    marks = (event for event in call.trace if event.kind is Kind.RANGE and event.name == MARK)
-    is_traced = any(before < mark.launched <= product.launched for mark in marks)
-    return "traced" if is_traced else "compiled" if is_compiled(call, product) else "eager"
+def models_of(call: Call) -> list[str]:
+    """The model of each round of products, in their order."""
+    models: list[str] = []
+    marked, done = False, 0
+    for event in call.trace:
+        if event.kind is Kind.RANGE and event.name == MARK:
+            marked = True
+        elif is_product(event):
+            if done % PRODUCTS == 0:
+                models.append("traced" if marked else "compiled" if is_compiled(call, event) else "eager")
+                marked = False
+            done += 1
+    return models
 
 
 def calls_of(call: Call, model: str) -> list[Taken]:
@@ -76,18 +88,18 @@ def calls_of(call: Call, model: str) -> list[Taken]:
     waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
     times: list[Taken] = []
     timed = -1
-    idle, earlier = call.span.started, -1
-    for number, (first, last) in enumerate(rounds):
+    idle = call.span.started
+    for number, (of, (first, last)) in enumerate(zip(models_of(call), rounds, strict=False)):
         following = launched[number + 1 :]
         before = max([idle, *(wait.end for wait in waits if wait.end <= first.launched)])
         after = [wait for wait in waits if wait.end >= last.end]
         most = max(last.end, min([*(wait.end for wait in after), *following], default=0)) - before
-        if model_of(call, earlier, first) == model:
+        if of == model:
             times.append(Taken((last.end - first.start) / 1e9, most / 1e9, last.end))
             is_waited_for = any(not following or wait.launched < following[0] for wait in after)
             if is_waited_for and len(times) > call.drawn["repeats"]:
                 timed = last.end
-        idle, earlier = last.end, last.launched
+        idle = last.end
     return [taken._replace(end=timed if timed >= 0 else times[-1].end) for taken in times]
 
 
