@@ -327,14 +327,15 @@ def can_use_cudnn(params: Any, debug: bool = False) -> bool:
 
 def _can_use(backend: _Backend, params: Any, debug: bool) -> bool:
     """Return True if a backend may run a call (`torch.backends.cuda.SDPAParams`); otherwise `debug` warns why."""
-    names = ("query", "key", "value")
-    given = {"dropout_p": params.dropout, "is_causal": params.is_causal, "enable_gqa": params.enable_gqa}
-    if params.query.device.type == "cpu":
-        places = ", ".join(f"{name} on device: {getattr(params, name).device}" for name in names)
-        obstacle = f"All tensors need to be on cuda device. Got {places}"
+    query, key, value = params.query, params.key, params.value
+    if query.device.type == "cpu":
+        obstacle = (
+            f"All tensors need to be on cuda device. Got query on device: {query.device}, key on device: {key.device}, "
+            f"value on device: {value.device}"
+        )
     else:
-        tensors = [getattr(params, name) for name in names]
-        obstacle = _Call(*tensors, params.attn_mask, given).obstacle(backend)
+        given = {"dropout_p": params.dropout, "is_causal": params.is_causal, "enable_gqa": params.enable_gqa}
+        obstacle = _Call(query, key, value, params.attn_mask, given).obstacle(backend)
     if obstacle and debug:
         warn_at_caller(obstacle)
     return not obstacle

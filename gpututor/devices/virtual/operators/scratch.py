@@ -156,7 +156,7 @@ def _sorted(position: int, call: Call) -> int:
 
 def _grouped(position: int, call: Call) -> int:
     heads = [call[0][place].shape[1] for place in (1, position)]
-    return 0 if heads[0] == heads[1] else _argument(position, call) // heads[1] * heads[0]
+    return 0 if heads[0] == heads[1] else int(_argument(position, call) // heads[1] * heads[0])
 
 
 _UNITS: dict[str, Callable[[int, Call], int]] = {

@@ -201,6 +201,11 @@ def _runs(backend: Any, inputs: list[torch.Tensor], options: dict[str, Any]) -> 
     return True
 
 
+def _params(inputs: list[torch.Tensor], *, causal: bool = False) -> Any:
+    query, key, value = inputs
+    return torch.backends.cuda.SDPAParams(query, key, value, None, 0.0, causal, False)
+
+
 CAN_USE = [
     torch.backends.cuda.can_use_flash_attention,
     torch.backends.cuda.can_use_efficient_attention,
@@ -224,17 +229,16 @@ def test_pytorchs_questions_are_answered_as_the_kernel_is_chosen(
     with virtual_gpu(1, model):
         assert torch.backends.cuda.is_flash_attention_available()
         inputs = make()
-        params = torch.backends.cuda.SDPAParams(*inputs, None, 0.0, options.get("is_causal", False), False)
+        params = _params(inputs, causal=bool(options))
         assert [can_use(params) for can_use in CAN_USE] == expected
         assert [_runs(backend, inputs, options) for backend in BACKENDS] == expected
 
 
 def test_questions_about_attention_warn_why_a_kernel_cannot_run() -> None:
     with virtual_gpu(1, "A100"):
-        params = torch.backends.cuda.SDPAParams(*sized(8, 8, 64, 64), None, 0.0, False, False)
+        params = _params(sized(8, 8, 64, 64))
         with pytest.warns(UserWarning, match="Expected query, key and value to all be of dtype"):
             assert not torch.backends.cuda.can_use_flash_attention(params, debug=True)
-        host = torch.ones(1, 1, 8, 8)
-        params = torch.backends.cuda.SDPAParams(host, host, host, None, 0.0, False, False)
+        params = _params([torch.ones(1, 1, 8, 8)] * 3)
         with pytest.warns(UserWarning, match="need to be on cuda device"):
             assert not torch.backends.cuda.can_use_efficient_attention(params, debug=True)

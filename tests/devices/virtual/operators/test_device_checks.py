@@ -315,7 +315,7 @@ def _replayed(source: torch.Tensor) -> torch.Tensor:
     return made
 
 
-def _assigned(source: torch.Tensor) -> torch.Tensor:
+def _set_whole(source: torch.Tensor) -> torch.Tensor:
     target = torch.zeros(2, dtype=torch.int32, device="cuda")
     target[:] = source
     return target
@@ -333,7 +333,7 @@ _ON_A_GPU: list[Callable[[torch.Tensor], torch.Tensor]] = [
     lambda source: torch.zeros(2, dtype=torch.int32, device="cuda").copy_(source),
     lambda source: torch.zeros(2, dtype=torch.int32, device="cuda").copy_(_HOST, non_blocking=True),
     lambda source: source.to("cuda:1", torch.int32),
-    _assigned,
+    _set_whole,
     _replayed,
     _copied_later,
 ]
