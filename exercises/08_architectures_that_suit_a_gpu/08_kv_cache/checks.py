@@ -72,8 +72,8 @@ def projected(call: Call, events: list[Event]) -> tuple[list[Event], int]:
     texts, _, width, _ = sizes(call.drawn)
     single = 6 * texts * width * width
     prompt = int(call.drawn["prompts"].shape[1])
-    found = [event for event in events if event.flops in (single, prompt * single)]
-    return found, round(sum(event.flops for event in found) / single)
+    reads = [event for event in events if event.flops in (single, prompt * single)]
+    return reads, round(sum(event.flops for event in reads) / single)
 
 
 def scored(call: Call) -> list[Event]:
