@@ -1,4 +1,4 @@
-"""PyTorch's private functions are used in a single file, which each new version of torch has to be checked for."""
+"""PyTorch's private functions are used in few files, which each new version of torch has to be checked for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ import torch
 from tests.support import ROOT
 
 DEVICES = ROOT / "gpututor" / "devices"
-PLACES = (DEVICES / "virtual" / "torch_private.py", DEVICES / "virtual" / "compiler" / "pt2_private.py")
+VIRTUAL = DEVICES / "virtual"
+PLACES = (
+    VIRTUAL / "torch_private.py",
+    VIRTUAL / "compiler" / "pt2_private.py",
+    VIRTUAL / "distributed" / "c10d_private.py",
+)
 # Slow to import, and needed for one call: it is imported there.
 LATE = {"torch._dynamo.types"}
 # The documented way to write a dispatch mode, for all its name.
@@ -38,7 +43,7 @@ def _private_names(source: str) -> list[str]:
     return used
 
 
-def test_private_functions_of_torch_are_reached_in_one_file() -> None:
+def test_private_functions_of_torch_are_reached_in_few_files() -> None:
     used = {
         str(path.relative_to(DEVICES)): names
         for path in DEVICES.rglob("*.py")

@@ -1,4 +1,4 @@
-"""Private names of PyTorch, all in one file, so that a new version breaks only this file.
+"""Private names of PyTorch, in one file, so that a new version breaks only this file.
 
 To support another version of torch, check this file. All names are looked up at import, so a missing name is reported
 before anything runs (`options.explain_missing_names`).
@@ -10,7 +10,6 @@ import copyreg
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -18,7 +17,6 @@ from typing import Any
 
 import torch
 import torch.cuda._utils
-import torch.distributed
 import torch.utils._device
 
 CHECKED_ON = ("2.9.1", "2.14.1")
@@ -464,57 +462,6 @@ keeps_graph: Any = torch._C._autograd._get_current_graph_task_keep_graph
 rebuild_tensor: Any = torch._utils._rebuild_tensor
 rebuild_tensor_v2: Any = torch._utils._rebuild_tensor_v2
 rebuild_parameter: Any = torch._utils._rebuild_parameter
-
-
-HAS_DISTRIBUTED: bool = torch.distributed.is_available()
-_c10d: Any = torch._C._distributed_c10d if HAS_DISTRIBUTED else None
-ProcessGroupGloo: Any = getattr(_c10d, "ProcessGroupGloo", object)
-ProcessGroup: Any = getattr(_c10d, "ProcessGroup", object)
-CollectiveWork: Any = getattr(_c10d, "Work", object)
-GLOO_BACKENDS: tuple[Any, ...] = tuple(
-    getattr(_c10d, name) for name in ("ProcessGroupGloo", "_ProcessGroupWrapper") if hasattr(_c10d, name)
-)
-"""Gloo, and its wrapper with `TORCH_DISTRIBUTED_DEBUG=DETAIL`."""
-
-
-def group_of_one_backend(backend: Any, rank: int, size: int, name: str, device: str = "cpu") -> Any:
-    """Return a process group that gives `backend` tensors on `device`; functional collectives find it by `name`.
-
-    The group is registered without setting its name, because it would rename the backend that it shares with others.
-    """
-    group = ProcessGroup(_c10d.HashStore(), rank, size)
-    group._set_default_backend(ProcessGroup.BackendType.GLOO)
-    group._register_backend(torch.device(device), ProcessGroup.BackendType.GLOO, backend)
-    _c10d._register_process_group(name, group)
-    return group
-
-
-def unboxed(group: Any) -> Any:
-    """Return the process group in a script object, as operators take it."""
-    return ProcessGroup.unbox(group)
-
-
-def process_group_named(name: str) -> Any:
-    return _c10d._resolve_process_group(name)
-
-
-def group_without_backend() -> Any:
-    """Return a process group without a backend, which cannot communicate."""
-    return ProcessGroup(_c10d.HashStore(), 0, 1)
-
-
-def single_process_group() -> Any:
-    """Return a gloo process group that contains only this process."""
-    backend = ProcessGroupGloo(_c10d.HashStore(), 0, 1, timeout=timedelta(minutes=1))
-    return group_of_one_backend(backend, 0, 1, "gpututor:alone")
-
-
-def script_class(value: Any) -> str:
-    """Return the name of the C++ class of an operator's argument, such as `ProcessGroup`; empty for anything else."""
-    if type(value) is not torch.ScriptObject:
-        return ""
-    kind: Any = value._type()
-    return str(kind.name())
 
 
 # Flattening of small tensors that are copied together between GPUs.

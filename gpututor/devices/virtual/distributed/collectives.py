@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
-from gpututor.devices.virtual.distributed import gloo
+from gpututor.devices.virtual.distributed import c10d_private, gloo
 from gpututor.devices.virtual.distributed.communicator import Operation, Rendezvous, communicator_of
 from gpututor.devices.virtual.distributed.process_group_nccl import as_nccl, carrier_of, is_nccl
 from gpututor.devices.virtual.distributed.sync_batch_norm import sync_norm_rules
@@ -42,12 +42,12 @@ def summing() -> Any:
     """Return `ReduceOp.SUM`, as the operators of `c10d` take it."""
     try:
         with _CatchReduction():  # type: ignore[no-untyped-call]
-            torch_private.group_without_backend().allreduce([torch.empty(1)])
+            c10d_private.group_without_backend().allreduce([torch.empty(1)])
     except _Caught as caught:
         return caught.args[0]
 
 
-_single_process_group = cache(torch_private.single_process_group)
+_single_process_group = cache(c10d_private.single_process_group)
 
 
 def is_average(reduction: Any) -> bool:
@@ -60,7 +60,7 @@ def is_average(reduction: Any) -> bool:
             value = torch.zeros(1)
             work = torch.ops.c10d.allreduce_([value], _single_process_group().boxed(), reduction, None)[1]
             gloo.track_tensors([value])
-            torch_private.CollectiveWork.unbox(work).wait()
+            c10d_private.CollectiveWork.unbox(work).wait()
     except (RuntimeError, ValueError) as error:
         if "PREMUL_SUM" in str(error):
             raise cuda_errors.unsupported(
@@ -125,8 +125,8 @@ class Unwrapped:
             raise ValueError("Tensors must be CUDA and dense")
         if type(value) is list or type(value) is tuple:
             return [self._host(item) for item in value]
-        if torch_private.script_class(value) == "ProcessGroup":
-            self.group = torch_private.unboxed(value)
+        if c10d_private.script_class(value) == "ProcessGroup":
+            self.group = c10d_private.unboxed(value)
             return carrier_of(self.group)[0].boxed()
         return value
 
@@ -148,7 +148,7 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             hosts[:2] = [host.view(-1) for host in hosts[:2]]
     finish: Callable[[], None] | None = None
     for position, value in enumerate(hosts):
-        if torch_private.script_class(value) == "ReduceOp" and is_average(value):
+        if c10d_private.script_class(value) == "ReduceOp" and is_average(value):
             hosts[position] = summing()
             finish = partial(_divide, list(tensors_in(hosts[0])), group.size())
     _refuse_in_graphs(func, unwrapped)
@@ -279,7 +279,7 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if group is None:
         # A name, or a group that Python has not yet passed to C++.
         group = given["group_name"]
-        group = torch_private.process_group_named(group) if isinstance(group, str) else group
+        group = c10d_private.process_group_named(group) if isinstance(group, str) else group
         given["group_name"] = carrier_of(group)[1]
     _refuse_in_graphs(func, unwrapped)
     averages = str(given.get("reduce_op", "")).lower() == "avg"
@@ -322,7 +322,7 @@ def _on_device(out: Any, unwrapped: Unwrapped) -> Any:
 def _shard_another_dim(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
     """Run `_dtensor.shard_dim_alltoall` in the steps of torch/csrc/distributed/c10d/Functional.cpp."""
     values, gathered, sharded, group = args
-    group = torch_private.process_group_named(group) if isinstance(group, str) else torch_private.unboxed(group)
+    group = c10d_private.process_group_named(group) if isinstance(group, str) else c10d_private.unboxed(group)
     parts = values.unflatten(sharded, (group.size(), -1)).movedim(sharded, 0).contiguous()
     received = torch.empty_like(parts)
     torch.distributed.all_to_all_single(received, parts, group=group)
@@ -331,6 +331,6 @@ def _shard_another_dim(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 def collective_rules() -> dict[Any, Rule]:
     rules = {"c10d": _collective, "_c10d_functional": _functional, **sync_norm_rules()}
-    if torch_private.HAS_DISTRIBUTED:
+    if c10d_private.HAS_DISTRIBUTED:
         rules[torch.ops._dtensor.shard_dim_alltoall.default] = _shard_another_dim
     return rules

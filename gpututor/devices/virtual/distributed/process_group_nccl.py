@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
+from gpututor.devices.virtual.distributed import c10d_private
 
 NCCL_VERSION = (2, 27, 5)
 """NCCL of the CUDA builds of torch 2.9."""
@@ -32,7 +33,7 @@ class NcclOptions:
         self.group_name = ""
 
 
-class VirtualNccl(torch_private.ProcessGroupGloo):  # type: ignore[misc]
+class VirtualNccl(c10d_private.ProcessGroupGloo):  # type: ignore[misc]
     """Replacement for `ProcessGroupNCCL`, which accepts device tensors only."""
 
     Options = NcclOptions
@@ -49,7 +50,7 @@ class VirtualNccl(torch_private.ProcessGroupGloo):  # type: ignore[misc]
         """Return a process group of this backend alone, for calls of the backend's own methods."""
         if self._own_group is None:
             name = f"gpututor:{len(_alive)}:{id(self)}"
-            self._own_group = torch_private.group_of_one_backend(self, self.rank(), self.size(), name, "cuda")
+            self._own_group = c10d_private.group_of_one_backend(self, self.rank(), self.size(), name, "cuda")
         return self._own_group
 
 
@@ -109,10 +110,10 @@ def carrier_of(group: Any) -> tuple[Any, str]:
     known = _carriers.get(id(backend))
     if known is not None:
         return known[1:]
-    if not isinstance(backend, torch_private.GLOO_BACKENDS):
+    if not isinstance(backend, c10d_private.GLOO_BACKENDS):
         raise cuda_errors.unsupported(f"torch.distributed's backend {backend.name()!r} with device tensors")
     name = f"{group.group_name}:carrier"
-    carrier = torch_private.group_of_one_backend(backend, group.rank(), group.size(), name)
+    carrier = c10d_private.group_of_one_backend(backend, group.rank(), group.size(), name)
     _carriers[id(backend)] = (backend, carrier, name)
     return carrier, name
 

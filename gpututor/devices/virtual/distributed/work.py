@@ -21,7 +21,7 @@ import torch
 
 from gpututor.devices.virtual import execution, torch_private
 from gpututor.devices.virtual.clock.timeline import EventMarker
-from gpututor.devices.virtual.distributed import communicator, gloo
+from gpututor.devices.virtual.distributed import c10d_private, communicator, gloo
 from gpututor.devices.virtual.distributed.communicator import Rendezvous
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.execution.prices import tensors_of
@@ -134,7 +134,7 @@ class _Done:
         )
 
 
-class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
+class CollectiveWork(c10d_private.CollectiveWork):  # type: ignore[misc]
     """Replacement for torch's `Work`: gloo's work carries the CPU tensors, the results are device tensors."""
 
     def __init__(
@@ -148,7 +148,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         """`in_a_thread` is True if a gloo thread runs it and holds its CPU tensors. `used` are its device tensors."""
         super().__init__()
         is_own = isinstance(gloo_work, communicator.OwnMessage)
-        self._gloo_work: Any = gloo_work if is_own else torch_private.CollectiveWork.unbox(gloo_work)
+        self._gloo_work: Any = gloo_work if is_own else c10d_private.CollectiveWork.unbox(gloo_work)
         self._results = results
         self._finish = finish
         self._in_a_thread = in_a_thread

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.backends.cudnn.rnn
 
-from gpututor.devices.virtual import cuda_errors, threads, torch_private
+from gpututor.devices.virtual import cuda_errors, threads
 from gpututor.devices.virtual.api import (
     attention_layers,
     compile,
@@ -25,7 +25,7 @@ from gpututor.devices.virtual.api.backward import run_backward
 from gpututor.devices.virtual.api.unsupported import unsupported_stub
 from gpututor.devices.virtual.clock import python_time
 from gpututor.devices.virtual.clock.python_time import FUNCTIONS, PERF_COUNTER
-from gpututor.devices.virtual.distributed import child_processes, comm, process_group_nccl
+from gpututor.devices.virtual.distributed import c10d_private, child_processes, comm, process_group_nccl
 from gpututor.devices.virtual.operators import autocast, custom_operators, recurrent, special
 from gpututor.devices.virtual.patches.patch import Patch, patch_all
 from gpututor.devices.virtual.tensors import dlpack, module_to, serialization, storage, subclasses, tensor
@@ -181,7 +181,7 @@ DISTRIBUTED: tuple[Patch, ...] = (
         "children are on a machine like their parent's",
         get_preparation_data=child_processes.get_preparation_data,
     ),
-    *(_DISTRIBUTED if torch_private.HAS_DISTRIBUTED else ()),
+    *(_DISTRIBUTED if c10d_private.HAS_DISTRIBUTED else ()),
 )
 
 
