@@ -338,38 +338,23 @@ functions_without_class: Any = torch.overrides.get_default_nowrap_functions
 """Returns the functions whose results do not get the class of their arguments."""
 function_modes_seen: Any = torch._C._EnableTorchFunction
 """A block in which function modes see torch's Python calls again, inside a block of `no_function_modes`."""
-
-
-_count_function_modes: Any = torch._C._len_torch_function_stack
-_function_mode_at: Any = torch._C._get_function_stack_at
+function_modes: Any = torch.overrides._get_current_function_mode_stack
+dispatch_modes: Any = torch.utils._python_dispatch._get_current_dispatch_mode_stack
+"""Returns this thread's modes of a kind."""
 _pop_function_mode: Any = torch._C._pop_torch_function_stack
-_push_function_mode: Any = torch._C._push_on_torch_function_stack
+push_function_mode: Any = torch._C._push_on_torch_function_stack
+push_dispatch_mode: Any = torch._C._push_on_torch_dispatch_stack
 
 
 @contextmanager
 def without_function_modes() -> Iterator[None]:
     """Turn off all function modes inside the block, also in threads that copy this thread's state, such as gloo's."""
-    modes = [_pop_function_mode() for _ in range(_count_function_modes())]
+    modes = [_pop_function_mode() for _ in function_modes()]
     try:
         yield
     finally:
         for mode in reversed(modes):
-            _push_function_mode(mode)
-
-
-_dispatch_modes: Any = torch.utils._python_dispatch._get_current_dispatch_mode_stack
-_push_dispatch_mode: Any = torch._C._push_on_torch_dispatch_stack
-
-
-def put_back_modes(function_mode: Any, dispatch_mode: Any) -> bool:
-    """Put those of both modes back that code has removed from this thread's stacks; return True if it has."""
-    lacks_function_mode = all(_function_mode_at(index) is not function_mode for index in range(_count_function_modes()))
-    lacks_dispatch_mode = all(mode is not dispatch_mode for mode in _dispatch_modes())
-    if lacks_function_mode:
-        _push_function_mode(function_mode)
-    if lacks_dispatch_mode:
-        _push_dispatch_mode(dispatch_mode)
-    return lacks_function_mode or lacks_dispatch_mode
+            push_function_mode(mode)
 
 
 _fp32_precision: Any = torch._C._get_fp32_precision_getter

@@ -104,11 +104,23 @@ class ThreadModes:
 
     def __exit__(self, *exception: Any) -> None:
         _of_this_thread.depth -= 1
-        were_removed = torch_private.put_back_modes(self._functions, self._dispatch)
+        were_removed = self._put_back()
         self._functions.__exit__(*exception)
         self._dispatch.__exit__(*exception)
         if were_removed:
             raise cuda_errors.modes_removed()
+
+    def _put_back(self) -> bool:
+        """Put those of its modes back that code in the block has removed; return True if there are any."""
+        were_removed = False
+        for mode, modes, push in (
+            (self._functions, torch_private.function_modes(), torch_private.push_function_mode),
+            (self._dispatch, torch_private.dispatch_modes(), torch_private.push_dispatch_mode),
+        ):
+            if mode not in modes:
+                push(mode)
+                were_removed = True
+        return were_removed
 
 
 def _check_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
