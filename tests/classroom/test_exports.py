@@ -46,6 +46,10 @@ GUIDE = ROOT / "docs" / "classroom" / "rules.md"
 FEW = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+def of_layout(book: Gradebook, layout: str) -> Gradebook:
+    return replace(book, class_=replace(book.class_, layout=layout))
+
+
 def book(rules: Rules | None = None) -> Gradebook:
     """Make a gradebook: Ada has 3 of 4, late, and 2 of 2; Grace has an open mark and one missing file."""
     speed = report(verdict("placement"), verdict("speed", Status.INCONCLUSIVE, got="0.9 × the baseline", of=3))
@@ -87,7 +91,7 @@ def test_every_export_has_an_option_a_writer_and_docs(
         assert f"--{export.option}-roster FILE {export.roster_help}" in options
         assert f"`--{export.option}-roster`" in guide
     path = tmp_path / export.place
-    list(export.write(ExportRequest(book(), ClassFolder(tmp_path), path)))
+    list(export.write(ExportRequest(of_layout(book(), export.layout), ClassFolder(tmp_path), path)))
     written = path / "ada" / export.file_name if export.file_name else path
     assert written.stat().st_size > 100
 
@@ -299,8 +303,7 @@ def test_odd_rosters_and_chosen_names_give_nobody_anothers_mark(tmp_path: Path) 
 
 
 def test_moodle_gets_final_totals(tmp_path: Path) -> None:
-    made = book()
-    made = replace(made, class_=replace(made.class_, layout="moodle"))
+    made = of_layout(book(), "moodle")
     text, notices = moodle(made)
     late = "Late (by the platform, counted as one day): 10 per cent are taken off"
     ada = f"{EXERCISE}: 2.7 of 7 points. {late}; {OTHER}: 2 of 2 points"
@@ -331,7 +334,7 @@ def test_moodle_gets_final_totals(tmp_path: Path) -> None:
 def test_a_platform_never_gets_numbers_of_another(tmp_path: Path) -> None:
     ada = Student("12005", "Ada Lovelace", "ada@x.org", "12005")
     made = gradebook([Upload("12005", points(4, 4))], students=[ada])
-    of_gradescope = replace(made, class_=replace(made.class_, layout="gradescope"))
+    of_gradescope = of_layout(made, "gradescope")
     roster = tmp_path / "canvas.csv"
     header = f"Student,ID,SIS User ID,SIS Login ID,Section,{EXERCISE} (7)\n"
     roster.write_text(f'{header}"Roe, Bob",12005,999,bob,A,\n"Lovelace, Ada",12006,12005,ada,A,\n')
@@ -348,8 +351,8 @@ def test_a_platform_never_gets_numbers_of_another(tmp_path: Path) -> None:
 
 
 def test_an_id_with_another_name_is_refused_with_a_notice(tmp_path: Path) -> None:
-    made = gradebook([Upload("501", points(4, 4))], students=[Student("501", "Ada Lovelace", "", "501")])
-    made = replace(made, class_=replace(made.class_, layout="gradescope"))
+    ada = Student("501", "Ada Lovelace", "", "501")
+    made = of_layout(gradebook([Upload("501", points(4, 4))], students=[ada]), "gradescope")
     roster = tmp_path / "canvas.csv"
     header = f"Student,ID,SIS User ID,SIS Login ID,Section,{EXERCISE} (7)\n"
     roster.write_text(f'{header}"Roe, Bob",12005,501,bob,A,\n')

@@ -188,9 +188,8 @@ def _attempts(files: Sequence[_File]) -> tuple[list[tuple[int, _File]], _Unused]
         if seen[at] < MOST_ATTEMPTS or not left[at]:
             attempts.append((number, file))
         else:
-            first = MOST_ATTEMPTS - 1
-            why = f"Only the first {first} files for an exercise and the last one count, and this file is between them."
-            unused.append((file, why))
+            files_that_count = f"Only the first {MOST_ATTEMPTS - 1} files for an exercise and the last one count"
+            unused.append((file, f"{files_that_count}, and this file is between them."))
     return attempts, unused
 
 
