@@ -184,7 +184,7 @@ def kept_graphs(run: Run) -> Finding | None:
                 for event in between
                 if event.kind in (Kind.ALLOCATE, Kind.FREE)
             )
-            if change > 4 * pixels:
+            if change > pixels:
                 got = f"{change:,} bytes more on the device at the second batch than at the first"
                 return run.finding(call, "a validation that keeps nothing but losses", got, second.line)
     return None
