@@ -207,18 +207,18 @@ async def test_recordings_are_read_in_threads_and_once(env: AppEnv, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("keys", "words"),
+    "steps",
     [
-        (("d",), "Attempt 1 ·"),
-        (("X",), "Written: "),
-        (("a", "d"), "Attempt 1 ·"),
-        (("a", "V"), "The progress cannot be read. Check the disk."),
-        (("ctrl+p", *"what if", "enter"), "Enter runs on these"),
+        {"d": "Attempt 1 ·"},
+        {"X": "Written: "},
+        {"a": "Attempt 1: ", "d": "Attempt 1 ·"},
+        {"a": "Attempt 1: ", "V": "The progress cannot be read. Check the disk."},
+        {"ctrl+p w h a t space i f": "Run the attempt on other models", "enter": "Enter runs on these"},
     ],
-    ids=str,
+    ids=",".join,
 )
 async def test_an_unreadable_progress_file_hides_no_trace_and_ends_no_app(
-    timed: AppEnv, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], words: str
+    timed: AppEnv, monkeypatch: pytest.MonkeyPatch, steps: dict[str, str]
 ) -> None:
     def fail(key: str) -> None:
         raise ProgressError("The progress cannot be read.", "Check the disk.")
@@ -227,11 +227,10 @@ async def test_an_unreadable_progress_file_hides_no_trace_and_ends_no_app(
         await run(pilot, timed)
     async with timed.start() as pilot:
         monkeypatch.setattr(main_screen(pilot).learner.progress, "best", fail)
-        for key in keys:
-            await pilot.press(key)
-            await until_shown(pilot, {"a": "Attempt 1: ", "f": "Run the attempt on other models"}.get(key, ""))
-        await until_shown(pilot, words)
-        while not main_screen(pilot).is_current:
+        for keys, words in steps.items():
+            await pilot.press(*keys.split())
+            await until_shown(pilot, words)
+        while pilot.app.screen is not main_screen(pilot):
             await pilot.press("escape")
             await pilot.pause()
         assert main_screen(pilot).status.message == "The progress cannot be read."
@@ -300,7 +299,7 @@ async def test_the_main_screen_exports_the_newest_trace_and_failures_are_told(en
         await run(pilot, env)
         await see(pilot, "timeline")
         await pilot.press("X")
-        await until_shown(pilot, "cannot be written")
+        await until_shown(pilot, "Check the permissions and the free space")
         await pilot.press("escape", "escape")
         await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
         in_the_way.unlink()

@@ -104,7 +104,7 @@ async def test_all_letters_but_those_that_the_help_names_start_the_command(pilot
         await pilot.pause()
         if not isinstance(pilot.app.screen, EditorDialog):
             others.append(letter)
-        while not main_screen(pilot).is_current:
+        while pilot.app.screen is not main_screen(pilot):
             await pilot.press("escape")
             await pilot.pause()
     assert others == re.findall(r"\b[a-z]\b", help_)
