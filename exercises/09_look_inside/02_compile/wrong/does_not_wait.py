@@ -1,4 +1,4 @@
-# fails: compiled
+# fails: first
 # Reads the clock when the calls have been launched.
 import time
 from collections.abc import Callable
