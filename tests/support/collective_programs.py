@@ -320,7 +320,7 @@ def profile_of_collectives(rank: int, device: str) -> Any:
     averages = rows(seen)
     return {
         "names": list(averages),
-        "kernel": max(row.device_time_total for name, row in averages.items() if name.startswith("ncclDevKernel")),
+        "kernel": max(row.device_time for name, row in averages.items() if name.startswith("ncclDevKernel")),
         "operator": averages["c10d::allreduce_"].device_time_total,
         "negative": [event.name for event in seen.events() if event.self_cpu_time_total < -1e-6],
         "table": seen.key_averages().table(sort_by="cuda_time_total", row_limit=4, max_name_column_width=80),

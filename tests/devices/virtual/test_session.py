@@ -56,10 +56,11 @@ def test_torch_is_restored_after_an_exception_too() -> None:
 
 @pytest.mark.parametrize("pop", [torch.overrides._pop_mode, torch.utils._python_dispatch._pop_mode])
 def test_leaving_after_a_mode_was_popped_says_so(pop: Callable[[], object]) -> None:
+    before = torch.utils._python_dispatch.is_in_torch_dispatch_mode()
     with pytest.raises(RuntimeError, match="push back each mode that you pop"), virtual_gpu():
         pop()
     assert (torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()) == (0, 0)
-    assert not torch.utils._python_dispatch.is_in_torch_dispatch_mode()
+    assert torch.utils._python_dispatch.is_in_torch_dispatch_mode() is before
     with virtual_gpu(), torch.overrides._pop_mode_temporarily():
         pass
 
