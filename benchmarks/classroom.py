@@ -36,7 +36,7 @@ from tests.support.big_class import SECRET, SUBMISSIONS, BigClass, Submission, b
 from tests.support.big_class_layouts import lay_out
 
 RESUME_LIMIT_S, FIRST_VERDICT_LIMIT_S = 5.0, 5.0
-LEAST_PER_S = 10.0
+LEAST_PER_S = 15.0
 NAIVE_KINDS = ("solution", "renamed", "starter", "wrong")
 NAIVE_LESSON, NAIVE_SUBMISSIONS = 2, 20
 """Lesson in which every exercise is a function whose results can be compared."""

@@ -178,6 +178,11 @@ class WorkQueue:
         with self._changed:
             return self._changed.wait_for(lambda: self.is_over, timeout_s)
 
+    def wait_for_result(self, timeout_s: float) -> None:
+        """Wait up to `timeout_s` for the first result, or for the end of the work."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.is_over or self._outcomes.total() > 0, timeout_s)
+
     def _next(self, exercise: str, fits: Callable[[Job], bool]) -> Claim | None:
         left = [name for name, claims in self._waiting.items() if claims and fits(claims[0].job)]
         if not left:

@@ -48,6 +48,17 @@ def test_every_job_is_graded_once(tmp_path: Path) -> None:
     assert bench.closed >= bench.made == 3
 
 
+def test_on_few_cores_the_first_judge_starts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_cores", lambda: 2)
+    judges: list[int] = []
+
+    def count(judge: FakeJudge, request: GradeRequest) -> None:
+        judges.append(sum(type(thread).__name__ == "_JudgeThread" for thread in threading.enumerate()))
+
+    run(jobs_in(tmp_path, 6), Bench(count))
+    assert judges[0] == 1
+
+
 def test_the_job_of_a_dead_judge_is_retried_unless_its_report_exists(tmp_path: Path) -> None:
     def once(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
         return dies(judge, request) if judge.bench.tries[request.submission] == 1 else None

@@ -34,6 +34,10 @@ JUDGE_BYTES = 700 << 20
 """Host memory for a judge, its fork server and the worker."""
 CLOSE_TIMEOUT_S = 5.0
 _EXIT_TIMEOUT_S = 5.0
+CORES_TO_START = 2
+"""Cores that a judge's start keeps busy: the judge and its fork server import PyTorch at the same time."""
+START_ALONE_S = 4.0
+"""Most seconds for which the other judges wait while the first ones start."""
 _PROBE_ERRORS = (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -182,8 +186,11 @@ class LocalExecutor:
 
     def run(self, work: WorkQueue) -> None:
         threads = [_JudgeThread(work, self) for _ in range(min(self.judges, work.total))]
+        early = max(1, _cores() // CORES_TO_START)
         try:
-            for thread in threads:
+            for number, thread in enumerate(threads):
+                if number == early:
+                    work.wait_for_result(START_ALONE_S)
                 thread.start()
             while not work.wait(1.0):  # so that Ctrl-C is noticed
                 pass
@@ -222,7 +229,8 @@ class _JudgeThread(threading.Thread):
     def close(self) -> None:
         """End a grading in progress, from another thread, after the work was stopped."""
         self._judge.close()
-        self.join(CLOSE_TIMEOUT_S)
+        if self.ident is not None:
+            self.join(CLOSE_TIMEOUT_S)
 
     def _grade(self, claim: Claim) -> None:
         device, devices = "", self._executor.devices
@@ -252,8 +260,11 @@ class _JudgeThread(threading.Thread):
 
 def default_judges() -> int:
     """Return the number of judges: one for each core of this process, as far as memory suffices."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 2
-    return max(1, min(cores, _free_bytes() // JUDGE_BYTES))
+    return max(1, min(_cores(), _free_bytes() // JUDGE_BYTES))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 2
 
 
 def _free_bytes() -> int:
