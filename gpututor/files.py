@@ -55,6 +55,14 @@ def read_beginning(path: str | Path, most: int) -> bytes:
         os.close(descriptor)
 
 
+def _target_of(path: Path) -> Path:
+    """Follow links. Raises `OSError` or `RuntimeError`, which depends on Python's version, for circular ones."""
+    try:
+        return path.resolve(strict=True)
+    except FileNotFoundError:
+        return path.resolve()
+
+
 def _not_ordinary(path: str) -> OSError:
     return OSError(errno.EINVAL, "Not an ordinary file", path)
 
@@ -66,7 +74,7 @@ def write_atomically(path: Path, text: str | bytes, *, sync: bool = True) -> Non
     A symbolic link is followed: the file it points to is replaced, and the link stays.
     Raises `OSError` if `path` is a pipe, a device or a folder: only an ordinary file is replaced.
     """
-    target = path.resolve()
+    target = _target_of(path)
     if target.exists() and not target.is_file() and not target.is_dir():
         raise _not_ordinary(str(target))
     with temporary_file_for(target, text, sync=sync) as part:
@@ -109,7 +117,7 @@ def replace_known(path: Path, text: str, is_known: Callable[[bytes], bool]) -> N
     The content is compared after the new text is on the disk. If there is no file, a file that appears meanwhile stays.
     Raises `ChangedMeanwhile` for unknown content, and `OSError`.
     """
-    target = path.resolve()
+    target = _target_of(path)
     with temporary_file_for(target, text) as part:
         try:
             with open(target, "rb", opener=ordinary) as stream:
@@ -136,7 +144,7 @@ def replace_backed_up(path: Path, text: str, folder: Path) -> Path:
 
 def create_atomically(path: Path, text: str) -> bool:
     """Write `text` to `path` as `write_atomically` does, but never replace a file; return True if it was written."""
-    target = path.resolve()
+    target = _target_of(path)
     if target.exists():
         return False
     with temporary_file_for(target, text) as part:
