@@ -106,7 +106,7 @@ def _public_callables() -> Iterator[tuple[str, str, Any]]:
         for name, result in members.items():
             if name.startswith("_") or isinstance(result, types.ModuleType) or not callable(result):
                 continue
-            if getattr(result, "__module__", "").startswith(("typing", "collections.abc")):
+            if getattr(result, "__module__", "").startswith(("typing", "collections.abc", "warnings", "_py_warnings")):
                 continue
             yield module, name, result
 
