@@ -18,7 +18,7 @@ SIZES = (
 
 
 class Decoder(nn.TransformerDecoder):
-    """Reads the mask of the targets also if it is told that it is causal: a mask of padding makes it do so."""
+    """Decoder that reads the mask of the targets even with `tgt_is_causal=True`, because it adds a padding mask."""
 
     def forward(
         self,
