@@ -13,7 +13,7 @@ import itertools
 import operator
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -37,7 +37,9 @@ MOST_NAMED = 20
 
 _CONSTANTS = (int, float, str, bytes, tuple, frozenset, torch.dtype, torch.device)
 _ABSENT = object()
-_CODE, _DEFAULTS = operator.attrgetter("__code__"), operator.attrgetter("__defaults__")
+_STATE = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
+_CONTENT = operator.attrgetter("cell_contents")
+_CHAIN = itertools.chain.from_iterable
 
 
 class Snapshot:
@@ -49,7 +51,7 @@ class Snapshot:
 
     def __init__(self, known: _FunctionStates | None = None) -> None:
         _watch_assignments()
-        self._namespaces: list[_Namespace] = []
+        self._namespaces = _Namespaces()
         self._functions = _FunctionStates(known)
         self._seen: set[tuple[int, str]] = set()
 
@@ -78,16 +80,16 @@ class Snapshot:
     def renewed(self, *, tables_only: bool = False) -> Snapshot:
         """Return a snapshot of the same names now, or of its tables: much cheaper than finding them again."""
         snapshot = Snapshot(self._functions)
-        for space in self._namespaces:
+        for space in self._namespaces.all:
             if (tables_only and not space.is_table) or space.is_current():
-                snapshot._namespaces.append(space)
+                snapshot._namespaces.add(space)
             else:
                 snapshot._add_space(space.renewed(), space.values)
         return snapshot
 
     def changed(self) -> list[str]:
         """Return the names that differ from the snapshot, each once, at most `MOST_NAMED`."""
-        names = [words for space in self._namespaces for words in space.changed()]
+        names = [words for space in self._namespaces.changed() for words in space.changed()]
         return list(dict.fromkeys(names + self._functions.changed()))[:MOST_NAMED]
 
     def _add_names(self, space: Mapping[Any, Any], names: Sequence[Any], before: str, after: str = "") -> None:
@@ -95,7 +97,7 @@ class Snapshot:
 
     def _add_space(self, space: _Namespace, known: Sequence[object] = ()) -> None:
         """Add a namespace. `known`: values of the same names whose functions are watched already."""
-        self._namespaces.append(space)
+        self._namespaces.add(space)
         for name, value, old in itertools.zip_longest(space.names, space.values, known, fillvalue=_ABSENT):
             if value is not old:
                 for function in _functions_in(value):
@@ -106,13 +108,12 @@ class _Namespace:
     """Names of one module, class or table, and their values."""
 
     def __init__(self, space: Mapping[Any, Any], names: Sequence[Any], before: str, after: str) -> None:
-        present = [name for name in names if name in space]
-        self._absent_names = [name for name in names if name not in space]
-        self.names = present + self._absent_names
-        self._space, self._before, self._after = space, before, after
-        self._read_present = operator.itemgetter(*present) if len(present) > 1 else None
-        """Reads all present names at once, in a third of the time."""
-        self.values = self._read()
+        self.names = [name for name in names if name in space]
+        self.absent_names = frozenset(names).difference(self.names)
+        self.space, self._before, self._after = space, before, after
+        self.read = operator.itemgetter(*self.names, *self.names[:1]) if self.names else _read_nothing
+        """Reads all values at once, the first one twice: a getter of a single name returns no tuple."""
+        self.values: tuple[object, ...] = self.read(space)[: len(self.names)]
 
     @property
     def is_table(self) -> bool:
@@ -120,37 +121,58 @@ class _Namespace:
 
     def renewed(self) -> _Namespace:
         """Return the same names with their current values; for a table also its new entries."""
-        names = list(self._space) if self.is_table else self.names
-        return _Namespace(self._space, names, self._before, self._after)
+        names = list(self.space) if self.is_table else [*self.names, *self.absent_names]
+        return _Namespace(self.space, names, self._before, self._after)
 
     def is_current(self) -> bool:
         """Return True if the names have the same values as before, and a table has no other entries."""
-        return not self.changed() and (not self.is_table or len(self._space) == len(self.names))
+        return not self.changed() and (not self.is_table or len(self.space) == len(self.names))
 
     def words(self, name: object) -> str:
         return f"{self._before}{str(name)[:60]}{self._after}"
 
-    def changed(self, _all: Any = all, _map: Any = map, _is: Any = operator.is_) -> list[str]:
-        values = self._read()
-        if _all(_map(_is, values, self.values)):
-            return []
-        return [
-            self.words(name)
-            for name, now, before in zip(self.names, values, self.values, strict=True)
-            if now is not before
-        ]
+    def changed(self) -> list[str]:
+        pairs = zip(self.names, self.values, strict=True)
+        names = [name for name, before in pairs if self.space.get(name, _ABSENT) is not before]
+        return [self.words(name) for name in (*names, *self.absent_names.intersection(self.space))]
 
-    def _read(self, _map: Any = map, _absent_names: object = _ABSENT) -> Sequence[object]:
-        if self._read_present is not None:
-            try:
-                present: tuple[object, ...] = self._read_present(self._space)
-            except KeyError:  # one of them was removed
-                pass
-            else:
-                if not self._absent_names:
-                    return present
-                return (*present, *_map(self._space.get, self._absent_names, itertools.repeat(_absent_names)))
-        return list(_map(self._space.get, self.names, itertools.repeat(_absent_names)))
+
+def _read_nothing(_: object) -> tuple[object, ...]:
+    return ()
+
+
+class _Namespaces:
+    """Many namespaces, whose values are read and compared without a step of Python for each."""
+
+    def __init__(self) -> None:
+        self.all: list[_Namespace] = []
+        self._readers: list[Callable[[Any], tuple[object, ...]]] = []
+        self._spaces: list[Mapping[Any, Any]] = []
+        self._values: list[object] = []
+        self._absent: list[tuple[KeysView[Any], frozenset[Any]]] = []
+
+    def add(self, namespace: _Namespace) -> None:
+        self.all.append(namespace)
+        self._readers.append(namespace.read)
+        self._spaces.append(namespace.space)
+        self._values += (*namespace.values, *namespace.values[:1])
+        if namespace.absent_names:
+            self._absent.append((namespace.space.keys(), namespace.absent_names))
+
+    def changed(
+        self,
+        _all: Any = all,
+        _map: Any = map,
+        _is: Any = operator.is_,
+        _call: Any = operator.call,
+        _chain: Any = _CHAIN,
+    ) -> Sequence[_Namespace]:
+        """Return the namespaces to look at: all of them if any value differs."""
+        try:
+            same = _all(_map(_is, _chain(_map(_call, self._readers, self._spaces)), self._values))
+        except KeyError:  # a name was removed
+            return self.all
+        return () if same and _all([keys.isdisjoint(names) for keys, names in self._absent]) else self.all
 
 
 class _FunctionStates:
@@ -161,12 +183,11 @@ class _FunctionStates:
         self._known = known
         self._since = 0
         self._seen: set[int] = set()
-        self._watched: list[FunctionType] = []
-        self._codes: list[object] = []
-        self._defaults: list[object] = []
-        self._words: list[str] = []
-        self._keywords: list[tuple[FunctionType, tuple[object, ...], str]] = []
-        self._cells: list[tuple[CellType, object, str]] = []
+        self._watched: list[tuple[FunctionType, tuple[object, ...], str]] = []
+        self._keywords = _Namespaces()
+        self._cells: list[CellType] = []
+        self._contents: list[object] = []
+        self._words_of_cells: list[str] = []
 
     def __contains__(self, function: FunctionType) -> bool:
         return id(function) in self._seen or (self._known is not None and function in self._known)
@@ -176,30 +197,35 @@ class _FunctionStates:
             return
         self._since = len(_assigned)  # ids of functions that are gone may be used again
         self._seen.add(id(function))
-        self._watched.append(function)
-        self._codes.append(function.__code__)
-        self._defaults.append(function.__defaults__)
-        self._words.append(words)
-        if keywords := _keyword_defaults(function):
-            self._keywords.append((function, keywords, words))
+        self._watched.append((function, _STATE(function), words))
+        if keywords := function.__kwdefaults__:
+            self._keywords.add(_Namespace(keywords, list(keywords), f"{words}(", ")"))
         for cell in function.__closure__ or ():
             try:
                 content = cell.cell_contents
             except ValueError:  # not filled yet
                 continue
             if isinstance(content, FunctionType | BuiltinFunctionType | MethodType | type):
-                self._cells.append((cell, content, words))
+                self._cells.append(cell)
+                self._contents.append(content)
+                self._words_of_cells.append(words)
                 for inner in _functions_in(content):
                     self.add(inner, words)
 
-    def changed(self) -> list[str]:
-        changes = [] if self._known is None else self._known.changed()
+    def changed(self, _all: Any = all, _map: Any = map, _is: Any = operator.is_, _content: Any = _CONTENT) -> list[str]:
+        names = [] if self._known is None else self._known.changed()
         if not self._seen.isdisjoint(_assigned[self._since :]):
-            for read, before in ((_CODE, self._codes), (_DEFAULTS, self._defaults)):
-                states = zip(map(read, self._watched), before, self._words, strict=True)
-                changes += [words for current, old, words in states if current is not old]
-        changes += [words for function, keywords, words in self._keywords if _keyword_defaults(function) != keywords]
-        return changes + [words for cell, content, words in self._cells if _content(cell) is not content]
+            names += [words for function, state, words in self._watched if not _all(_map(_is, _STATE(function), state))]
+        names += [words for space in self._keywords.changed() for words in space.changed()]
+        try:
+            same = _all(_map(_is, _map(_content, self._cells), self._contents))
+        except ValueError:  # a cell was emptied
+            same = False
+        return names if same else names + self._changed_cells()
+
+    def _changed_cells(self) -> list[str]:
+        cells = zip(self._cells, self._contents, self._words_of_cells, strict=True)
+        return [words for cell, content, words in cells if _content_of(cell) is not content]
 
 
 _assigned: list[int] = []
@@ -213,7 +239,7 @@ def _watch_assignments() -> None:
 
 
 def _on_audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "object.__setattr__" and arguments[1] in ("__code__", "__defaults__"):
+    if event == "object.__setattr__" and arguments[1] in ("__code__", "__defaults__", "__kwdefaults__"):
         _assigned.append(id(arguments[0]))
 
 
@@ -305,13 +331,7 @@ def _functions_in(value: object) -> Iterator[FunctionType]:
             waiting.append(inner.func)
 
 
-def _keyword_defaults(function: FunctionType) -> tuple[object, ...]:
-    """Return the identities of its keyword-only defaults."""
-    named = function.__kwdefaults__
-    return () if not named else tuple((name, id(value)) for name, value in named.items())
-
-
-def _content(cell: CellType) -> object:
+def _content_of(cell: CellType) -> object:
     try:
         return cell.cell_contents
     except ValueError:  # emptied

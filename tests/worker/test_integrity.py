@@ -168,7 +168,8 @@ def test_properties_static_methods_and_wrapped_functions_are_covered() -> None:
 
 def test_a_renewed_snapshot_watches_the_same_names(machine: EnteredMachine) -> None:
     def watched(snapshot: Snapshot) -> list[str]:
-        return sorted(space.words(name) for space in snapshot._namespaces for name in space.names)
+        spaces = snapshot._namespaces.all
+        return sorted(space.words(name) for space in spaces for name in (*space.names, *space.absent_names))
 
     code_of_machine.cache_clear()  # other tests import more modules, such as the compiler's
     renewed = code_of_machine(virtual=True).renewed()
@@ -176,6 +177,37 @@ def test_a_renewed_snapshot_watches_the_same_names(machine: EnteredMachine) -> N
     new = snapshot_machine(_patched_names())
     assert watched(renewed) == watched(new)
     assert renewed.changed() == new.changed() == []
+
+
+def test_keyword_defaults_and_removed_new_and_equal_names_are_reported() -> None:
+    class EqualToAll:
+        def __eq__(self, _: object) -> bool:
+            return True
+
+        __hash__ = None  # type: ignore[assignment]
+
+    def with_keyword(*, size: int = 1) -> int:
+        return size
+
+    module = types.ModuleType("module")
+    vars(module).update(first=_nothing, keyword=with_keyword, last=_nothing)
+    snapshot = Snapshot()
+    snapshot.add(module, ["first", "keyword", "last", "absent"])
+    assert snapshot.changed() == []
+    for name, value in (("first", EqualToAll()), ("absent", _nothing)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, name, value, raising=False)
+            assert snapshot.changed() == [f"module.{name}"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(module, "last")
+        assert snapshot.changed() == ["module.last"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(with_keyword.__kwdefaults__, "size", 2)
+        assert len(snapshot.changed()) == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(with_keyword, "__kwdefaults__", {"size": 2})
+        assert snapshot.changed() == ["module.keyword"]
+    assert snapshot.changed() == []
 
 
 def test_a_renewed_snapshot_keeps_the_original_code() -> None:
