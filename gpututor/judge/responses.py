@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from gpututor.checks.model import Call, MemoryUse, Span, Unpriced
@@ -238,7 +238,7 @@ def _sum_memory(uses: Sequence[MemoryUse | None]) -> MemoryUse:
 
 
 def _merge_traces(traces: Sequence[Trace]) -> Trace:
-    names = [field.name for field in fields(Event) if field.name not in _NOT_MERGED]
+    names = [name for name in Event._fields if name not in _NOT_MERGED]
     merged = Trace()
     for trace in traces:
         begin = len(merged)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import compress, count
 from typing import Any
 
@@ -192,19 +192,26 @@ class Trace:
         return 0
 
     def __iter__(self) -> Iterator[Event]:
-        names, devices, files = self.names.texts(), self.devices.texts(), self.files.texts()
+        """Yield the complete events."""
+        names, devices, files = (table.texts().__getitem__ for table in (self.names, self.devices, self.files))
+        read: dict[str, Callable[[Any], Any]] = {
+            "kind": _KINDS.__getitem__,
+            "name": names,
+            **dict.fromkeys(("device", "source", "target"), devices),
+            "dtype": DTYPES.__getitem__,
+            "asynchronous": bool,
+            "file": files,
+            "line": lambda line: line or None,
+        }
         length = len(self)
         for number, block in enumerate(self._blocks):
-            filled = min(length - number * BLOCK, BLOCK)
-            columns = [getattr(block, column)[: max(filled, 0)] for column in TYPES]
-            for row in zip(*columns, strict=True):
-                kind, name, device, stream, source, target, size, flops, dtype, asynchronous, *rest = row
-                if kind:
-                    *times, file, line, requested, moved, programs = rest
-                    values: list[Any] = [_KINDS[kind], names[name], devices[device], stream]
-                    values += [devices[source], devices[target], size, flops, DTYPES[dtype], bool(asynchronous)]
-                    values += [*times, files[file], line or None, requested, moved, programs]
-                    yield Event(*values)
+            filled = max(min(length - number * BLOCK, BLOCK), 0)
+            columns: dict[str, Any] = {name: getattr(block, name)[:filled] for name in TYPES}
+            if 0 in (kinds := columns["kind"]):
+                columns = {name: compress(values, kinds) for name, values in columns.items()}
+            # Checks read a trace many times, so no event takes a step of this function.
+            values = (map(read[name], column) if name in read else column for name, column in columns.items())
+            yield from map(Event._make, zip(*values, strict=True))
 
     def kinds(self) -> dict[Kind, int]:
         """Return the number of events of each kind that occurs."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 REGION, COMPILES = "Torch-Compiled Region: ", "torch.compile: "
 """Prefixes of the names of ranges of compiled code: a call, a compilation."""
@@ -51,8 +51,7 @@ GRAPH_REPLAY = "cuda graph"
 """Name of a replayed graph on a real GPU. It is recorded as one kernel: events cannot look into it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """An event. Times are whole nanoseconds of a clock that starts with the recording."""
 
     kind: Kind

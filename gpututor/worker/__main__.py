@@ -61,17 +61,19 @@ def warm_up() -> None:
     warnings.simplefilter("ignore", UntestedTorch)
     with _virtual_machine():
         _call_usual_operators()
+    with _virtual_machine(backends=()):  # its snapshot of torch differs
+        pass
 
 
 @contextlib.contextmanager
-def _virtual_machine() -> Iterator[None]:
+def _virtual_machine(**scenario: Any) -> Iterator[None]:
     """Enter a machine, and look for replaced code, as a scenario does."""
     from gpututor.hardware.scenario import Scenario
     from gpututor.protocol.messages import MachineSpec
     from gpututor.worker.guard import TamperGuard
     from gpututor.worker.machine import enter_machine
 
-    with enter_machine(MachineSpec(Scenario(""), "virtual", 0), "") as machine:
+    with enter_machine(MachineSpec(Scenario("", **scenario), "virtual", 0), "") as machine:
         machine.recorder.enabled = False
         guard = TamperGuard(machine)
         yield

@@ -51,7 +51,7 @@ class Snapshot:
 
     def __init__(self, known: _FunctionStates | None = None) -> None:
         _watch_assignments()
-        self._namespaces = _Namespaces()
+        self._fixed, self._tables = _Namespaces(), _Namespaces()
         self._functions = _FunctionStates(known)
         self._seen: set[tuple[int, str]] = set()
 
@@ -78,30 +78,30 @@ class Snapshot:
                 self._add_names(table, list(table), f"{module.__name__}.{name}[", "]")
 
     def renewed(self, *, tables_only: bool = False) -> Snapshot:
-        """Return a snapshot of the same names now, or of its tables: much cheaper than finding them again."""
+        """Return a snapshot of the same names now, or of its tables: much cheaper than finding them again.
+
+        The two share what has not changed: add nothing to either of them.
+        """
         snapshot = Snapshot(self._functions)
-        for space in self._namespaces.all:
-            if (tables_only and not space.is_table) or space.is_current():
-                snapshot._namespaces.add(space)
-            else:
-                snapshot._add_space(space.renewed(), space.values)
+        if tables_only or self._fixed.are_current():
+            snapshot._fixed = self._fixed
+        else:
+            self._fixed.renew(snapshot._fixed, snapshot._functions)
+        if self._tables.are_current():
+            snapshot._tables = self._tables
+        else:
+            self._tables.renew(snapshot._tables, snapshot._functions)
         return snapshot
 
     def changed(self) -> list[str]:
         """Return the names that differ from the snapshot, each once, at most `MOST_NAMED`."""
-        names = [words for space in self._namespaces.changed() for words in space.changed()]
-        return list(dict.fromkeys(names + self._functions.changed()))[:MOST_NAMED]
+        names = self._fixed.changed_names() + self._tables.changed_names() + self._functions.changed()
+        return list(dict.fromkeys(names))[:MOST_NAMED]
 
     def _add_names(self, space: Mapping[Any, Any], names: Sequence[Any], before: str, after: str = "") -> None:
-        self._add_space(_Namespace(space, names, before, after))
-
-    def _add_space(self, space: _Namespace, known: Sequence[object] = ()) -> None:
-        """Add a namespace. `known`: values of the same names whose functions are watched already."""
-        self._namespaces.add(space)
-        for name, value, old in itertools.zip_longest(space.names, space.values, known, fillvalue=_ABSENT):
-            if value is not old:
-                for function in _functions_in(value):
-                    self._functions.add(function, space.words(name))
+        namespace = _Namespace(space, names, before, after)
+        (self._tables if namespace.is_table else self._fixed).add(namespace)
+        self._functions.add_values_of(namespace)
 
 
 class _Namespace:
@@ -125,8 +125,11 @@ class _Namespace:
         return _Namespace(self.space, names, self._before, self._after)
 
     def is_current(self) -> bool:
-        """Return True if the names have the same values as before, and a table has no other entries."""
-        return not self.changed() and (not self.is_table or len(self.space) == len(self.names))
+        return not self.changed() and self.is_complete()
+
+    def is_complete(self) -> bool:
+        """Return True unless a table has new entries."""
+        return not self.is_table or len(self.space) == len(self.names)
 
     def words(self, name: object) -> str:
         return f"{self._before}{str(name)[:60]}{self._after}"
@@ -159,20 +162,35 @@ class _Namespaces:
         if namespace.absent_names:
             self._absent.append((namespace.space.keys(), namespace.absent_names))
 
-    def changed(
+    def renew(self, renewed: _Namespaces, functions: _FunctionStates) -> None:
+        """Add all namespaces with their current values to `renewed`, and new functions in them to `functions`."""
+        for space in self.all:
+            if space.is_current():
+                renewed.add(space)
+            else:
+                renewed.add(new := space.renewed())
+                functions.add_values_of(new, space.values)
+
+    def are_current(self) -> bool:
+        """Return True if no value has changed, and no table has other entries."""
+        return self._have_same_values() and all(space.is_complete() for space in self.all)
+
+    def changed_names(self) -> list[str]:
+        return [] if self._have_same_values() else [words for space in self.all for words in space.changed()]
+
+    def _have_same_values(
         self,
         _all: Any = all,
         _map: Any = map,
         _is: Any = operator.is_,
         _call: Any = operator.call,
         _chain: Any = _CHAIN,
-    ) -> Sequence[_Namespace]:
-        """Return the namespaces to look at: all of them if any value differs."""
+    ) -> bool:
         try:
-            same = _all(_map(_is, _chain(_map(_call, self._readers, self._spaces)), self._values))
+            same: bool = _all(_map(_is, _chain(_map(_call, self._readers, self._spaces)), self._values))
         except KeyError:  # a name was removed
-            return self.all
-        return () if same and _all([keys.isdisjoint(names) for keys, names in self._absent]) else self.all
+            return False
+        return same and _all([keys.isdisjoint(names) for keys, names in self._absent])
 
 
 class _FunctionStates:
@@ -191,6 +209,13 @@ class _FunctionStates:
 
     def __contains__(self, function: FunctionType) -> bool:
         return id(function) in self._seen or (self._known is not None and function in self._known)
+
+    def add_values_of(self, space: _Namespace, known: Sequence[object] = ()) -> None:
+        """Add the functions of a namespace. `known`: values of the same names whose functions are watched already."""
+        for name, value, old in itertools.zip_longest(space.names, space.values, known, fillvalue=_ABSENT):
+            if value is not old:
+                for function in _functions_in(value):
+                    self.add(function, space.words(name))
 
     def add(self, function: FunctionType, words: str) -> None:
         if function in self:
@@ -216,7 +241,7 @@ class _FunctionStates:
         names = [] if self._known is None else self._known.changed()
         if not self._seen.isdisjoint(_assigned[self._since :]):
             names += [words for function, state, words in self._watched if not _all(_map(_is, _STATE(function), state))]
-        names += [words for space in self._keywords.changed() for words in space.changed()]
+        names += self._keywords.changed_names()
         try:
             same = _all(_map(_is, _map(_content, self._cells), self._contents))
         except ValueError:  # a cell was emptied

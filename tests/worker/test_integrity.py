@@ -168,7 +168,7 @@ def test_properties_static_methods_and_wrapped_functions_are_covered() -> None:
 
 def test_a_renewed_snapshot_watches_the_same_names(machine: EnteredMachine) -> None:
     def watched(snapshot: Snapshot) -> list[str]:
-        spaces = snapshot._namespaces.all
+        spaces = snapshot._fixed.all + snapshot._tables.all
         return sorted(space.words(name) for space in spaces for name in (*space.names, *space.absent_names))
 
     code_of_machine.cache_clear()  # other tests import more modules, such as the compiler's
@@ -202,7 +202,7 @@ def test_keyword_defaults_and_removed_new_and_equal_names_are_reported() -> None
         patch.delattr(module, "last")
         assert snapshot.changed() == ["module.last"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(with_keyword.__kwdefaults__, "size", 2)
+        patch.setitem(with_keyword.__kwdefaults__ or {}, "size", 2)
         assert len(snapshot.changed()) == 1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(with_keyword, "__kwdefaults__", {"size": 2})
