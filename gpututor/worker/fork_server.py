@@ -10,9 +10,9 @@ would hang. Each child serves one submission. The judge sends JSON over the cont
 
 A child is not reaped before its `end`, so its process id stays reserved. When the judge ends, everything here ends.
 
-A forked child cannot enter bubblewrap, which executes a program. So it unshares users, mounts, process ids, IPC and the
-network once more. It sees the server's file system read-only, its own scratch folder and /dev/shm. It also sees a few
-plain files in /proc, its own processes, and a loopback device. It has no capabilities and can get none.
+A forked child cannot enter bubblewrap, which executes a program. So it gets new namespaces of users, mounts, process
+ids, IPC and the network. It sees the server's file system read-only, its own scratch folder and /dev/shm. It also sees
+a few plain files in /proc, its own processes, and a loopback device. It has no capabilities and can get none.
 
 A fork copies the page tables of all written memory, and an exit frees them. With torch imported that is 200 MiB, and
 most of the time of a child that checks a small function. Huge pages make these tables small.
@@ -51,7 +51,7 @@ from gpututor.processes import (
 )
 from gpututor.protocol.messages import SCRATCH_BYTES, SCRATCH_FILES
 from gpututor.worker.__main__ import begin, warm_up
-from gpututor.worker.seccomp import leave_session_keyring
+from gpututor.worker.seccomp import fork_with, leave_session_keyring
 
 HUGE_PAGE_BYTES = 2 << 20
 """Size of a huge page on x86-64, and on arm64 with its usual pages."""
@@ -89,63 +89,39 @@ _CAPABILITIES_VERSION_3 = 0x20080522
 _COPIED_FILES = ("cpuinfo", "meminfo", "stat", "version")
 """Files of /proc that torch and the C library read; they say nothing about other processes."""
 
+_USER, _GROUP = os.getuid(), os.getgid()
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
 
 
-def serve_in_namespaces(scratch: Path, serve: Callable[[], int]) -> int:
-    """Run `serve` two processes below this one, in new namespaces; this process ends as that one did.
+def serve_in_namespaces(scratch: Path, serve: Callable[[], int], statuses: int) -> int:
+    """Be process 1 of new namespaces: set them up, run `serve` in a child, and write its status to `statuses`.
 
-    Between them is process 1 of the new namespace: everything in it ends with process 1, which ends with this process.
+    All processes in the namespaces end with this one. Nothing inside can kill it: without a status, it was killed from
+    outside.
     """
-    user, group = os.getuid(), os.getgid()
-    _check_call(_libc.unshare(_NEW), "unshare")
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-    parent = os.getppid()
-    die_with_parent()  # again: unsharing may have reset it
-    if os.getppid() != parent:
-        return 1
-    reader, writer = os.pipe()
-    if os.fork() == 0:
-        os.close(reader)
-        _run_init(scratch, serve, writer)
-    close_all_but(0, 1, 2, reader)
-    with os.fdopen(reader, "rb") as stream:
-        status_text = stream.read()
-    # Nothing inside can kill process 1: without a message, it was killed from outside.
-    status = int(status_text) if status_text else -signal.SIGKILL
-    if status < 0:
-        if status != -signal.SIGKILL:
-            signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    return status
-
-
-def _run_init(scratch: Path, serve: Callable[[], int], statuses: int) -> None:
-    """Be process 1: set up the namespace, start the serving process, report its status. Never returns."""
-    try:
-        # A signal with its default action does not reach process 1 from inside.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:  # the loopback device, for ranks
-            fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh22x", b"lo", _UP))
-        isolate_file_system(scratch)
-        die_with_parent()
-        served = os.fork()
-        if served == 0:
-            os.close(statuses)
-            run_and_exit(serve)
-        close_all_but(0, 1, 2, statuses)
-        while True:
-            ended, status = os.wait()
-            if ended == served:
-                os.write(statuses, str(os.waitstatus_to_exitcode(status)).encode())
-                os._exit(0)
-    except BaseException as error:
-        os.write(2, f"{type(error).__name__}: {error}\n".encode())
-    finally:
-        os._exit(1)
+    for name, content in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{_USER} {_USER} 1"),
+        ("gid_map", f"{_GROUP} {_GROUP} 1"),
+    ):
+        Path("/proc/self", name).write_text(content)
+    # A signal with its default action does not reach process 1 from inside.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:  # the loopback device, for ranks
+        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh22x", b"lo", _UP))
+    isolate_file_system(scratch)
+    die_with_parent()  # again: the new capabilities may have reset it
+    served = os.fork()
+    if served == 0:
+        os.close(statuses)
+        run_and_exit(serve)
+    close_all_but(0, 1, 2, statuses)
+    while True:
+        ended, status = os.wait()
+        if ended == served:
+            os.write(statuses, str(os.waitstatus_to_exitcode(status)).encode())
+            return 0
 
 
 def isolate_file_system(scratch: Path) -> None:
@@ -238,8 +214,8 @@ class Forker:
     def __init__(self, control: socket.socket, *, own_namespace: bool) -> None:
         self._control = control
         self._own_namespace = own_namespace
-        self._children: dict[int, int] = {}
-        """Process ids by the judge's numbers; not reaped."""
+        self._children: dict[int, _Child] = {}
+        """Children by the judge's numbers; not reaped."""
         self._devices = _describe_devices_in_child()
 
     def serve(self) -> None:
@@ -254,7 +230,7 @@ class Forker:
                 if request["op"] == "fork":
                     self._fork(number, Path(request["scratch"]), descriptors)
                 elif request["op"] == "status":
-                    self._say({"number": number, "status": status_of_child(self._children[number])})
+                    self._say({"number": number, "status": self._children[number].status()})
                 else:
                     self._end(number)
                     self._say({"number": number, "ended": True})
@@ -267,47 +243,74 @@ class Forker:
     def _fork(self, number: int, scratch: Path, descriptors: list[int]) -> None:
         connected, printed, stack = descriptors
         parent = os.getpid()
+        reader, writer = os.pipe()
 
         def serve() -> int:
             return begin(connected, stack, scratch, self._devices, own_namespace=self._own_namespace)
 
         def run_child() -> int:
             die_with_parent()
-            if os.getppid() != parent:
+            if os.getppid() not in (parent, 0):  # 0: outside this namespace, which ends with bubblewrap's
                 return 1
             os.setsid()
             for standard in (1, 2):
                 os.dup2(printed, standard)
-            close_all_but(0, 1, 2, connected, stack)
+            close_all_but(0, 1, 2, connected, stack, writer)
             os.environ["HOME"] = os.environ["TMPDIR"] = str(scratch)
             tempfile.tempdir = None
             adopt_orphans()
             leave_session_keyring()
-            return serve_in_namespaces(scratch, serve) if self._own_namespace else serve()
+            if self._own_namespace:
+                return serve_in_namespaces(scratch, serve, writer)
+            os.close(writer)
+            return serve()
 
+        pid = -1
         try:
-            pid = os.fork()
+            pid = fork_with(_NEW) if self._own_namespace else os.fork()
         except OSError as error:
+            os.close(reader)
             self._say({"number": number, "refused": str(error)})
             return
         finally:
-            if os.getpid() == parent:
-                for descriptor in descriptors:
+            if pid != 0:
+                for descriptor in (*descriptors, writer):
                     os.close(descriptor)
         if pid == 0:
             run_and_exit(run_child)
-        self._children[number] = pid
+        self._children[number] = _Child(pid, reader, own_namespace=self._own_namespace)
         handle = os.pidfd_open(pid)
         self._say({"number": number, "forked": True}, (handle,))
         os.close(handle)
 
     def _end(self, number: int) -> None:
-        pid = self._children[number]
-        if status_of_child(pid) is None:
-            kill_tree(pid)
-        os.waitpid(pid, 0)
+        child = self._children[number]
+        if status_of_child(child.pid) is None:
+            kill_tree(child.pid)
+        os.waitpid(child.pid, 0)
+        child.close()
         del self._children[number]
-        reap_orphans(set(self._children.values()))
+        reap_orphans({child.pid for child in self._children.values()})
+
+
+class _Child:
+    """A child of the server: the serving process, or process 1 of its namespaces."""
+
+    def __init__(self, pid: int, statuses: int, *, own_namespace: bool) -> None:
+        self.pid = pid
+        self._statuses, self._own_namespace = statuses, own_namespace
+        self._status: int | None = None
+
+    def status(self) -> int | None:
+        """Return the exit code of the serving process, or minus a signal's number; None while it runs."""
+        if self._status is None and (status := status_of_child(self.pid)) is not None:
+            if self._own_namespace:
+                status = int(os.read(self._statuses, 16) or -signal.SIGKILL)
+            self._status = status
+        return self._status
+
+    def close(self) -> None:
+        os.close(self._statuses)
 
 
 def _describe_devices_in_child() -> list[dict[str, Any]]:

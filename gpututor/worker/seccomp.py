@@ -1,14 +1,16 @@
-"""System calls that a worker must not use: their effects outlive it, leave its process tree, or hide memory.
+"""System calls by their numbers: a fork with flags, and calls that a worker must not use.
 
-They fail as on a kernel that lacks them, here and in all child processes. Needs seccomp of Linux on x86-64 or arm64;
-elsewhere nothing is blocked.
+The effects of the latter outlive it, leave its process tree, or hide memory. They fail as on a kernel that lacks them,
+here and in all child processes. Needs seccomp of Linux on x86-64 or arm64; elsewhere nothing is blocked.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import os
 import platform
+import signal
 import struct
 import sys
 from dataclasses import dataclass
@@ -59,6 +61,22 @@ def leave_session_keyring() -> None:
     """Join a new session keyring, so that this thread and its children do not inherit the judge's."""
     if (processor := _processor()) is not None:
         ctypes.CDLL(None).syscall(processor.lasting[0], _JOIN_SESSION_KEYRING, None)
+
+
+def fork_with(flags: int) -> int:
+    """Fork with flags of clone; return the child's id, or 0 in the child. Raises `OSError`.
+
+    No handler of forks runs, neither Python's nor a library's. So the caller must be the only thread, and the child may
+    do little before its own `os.fork`.
+    """
+    if (processor := _processor()) is None:
+        raise OSError(errno.ENOSYS, "this kind of processor has no known number of the system call clone")
+    pid: int = ctypes.PyDLL(None, use_errno=True).syscall(
+        processor.clone, flags | signal.SIGCHLD, None, None, None, None
+    )
+    if pid < 0:
+        raise OSError(ctypes.get_errno(), f"could not fork: {os.strerror(ctypes.get_errno())}")
+    return pid
 
 
 def block_escaping_syscalls() -> bool:

@@ -30,7 +30,7 @@ from gpututor.judge.workers.worker import (
 )
 from gpututor.processes import kill_tree, reap_orphans, signal_below
 
-WRAPPERS = 2
+WRAPPERS = 1
 """Processes between the server and a worker's Python process, if children have their own namespaces."""
 ANSWERS_WITHIN_S = 20.0
 """Seconds that a warm server has to answer: ending a tree of many processes takes a while."""
