@@ -11,7 +11,7 @@ import pytest
 
 from gpututor.app.commands import Pane
 from gpututor.app.widgets.markdown import CourseText
-from gpututor.authoring.lint import exercise_problems, lesson_problems
+from gpututor.authoring.lint import arguments_of, exercise_problems, lesson_problems
 from gpututor.authoring.pool import JudgePool
 from gpututor.authoring.verify import example_problems
 from gpututor.course.loader import load_course
@@ -67,6 +67,21 @@ async def test_a_task_fits_one_screen_of_80_x_24(tmp_path: Path, monkeypatch: py
             if rows > reader.size.height:
                 too_long[exercise.label] = rows
     assert too_long == TOO_LONG
+
+
+SIGNATURE = re.compile(r"(?:^    def |`)(\w+)\(((?:[a-z][^()`]*)?)\)", re.MULTILINE)
+"""A function's name and arguments, in a line of code or in a sentence."""
+
+
+def test_a_task_shows_the_signature_of_its_function() -> None:
+    for exercise in COURSE.exercises:
+        shown = dict(reversed(SIGNATURE.findall(exercise.task)))
+        if exercise.kind != "script":
+            assert exercise.entry in shown, exercise.label
+            (function,) = ast.parse(f"def f({shown[exercise.entry]}): ...").body
+            assert isinstance(function, ast.FunctionDef)
+            arguments = tuple(argument.arg for argument in function.args.args)
+            assert arguments == arguments_of(exercise.starter, exercise.entry), exercise.label
 
 
 CODE = re.compile(r"[A-Za-z_][\w.]*\(|\w+=[\w.]+|[a-z_]+\.[a-z_.]+[a-z_]")
