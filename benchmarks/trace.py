@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gpututor.trace.columns import TYPES, Trace
+from gpututor.trace.columns import ROW, Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.export import write_timelines
 from gpututor.trace.serialization import trace_to_json
@@ -72,7 +72,7 @@ def main() -> None:
     print(f"{count:,} events")
     print(f"  one add                     {alone:8.2f} µs, without the call and its arguments")
     print(f"  second half / first half    {halves[1] / halves[0]:8.2f}")
-    print(f"  bytes of an event           {sum(trace.column(name).itemsize for name in TYPES):8}")
+    print(f"  bytes of an event           {ROW.size:8}")
     print(f"  resident memory             {used / 2**20:8.0f} MiB, {used / count:.0f} bytes for an event")
     print(f"  summary with advice         {seconds(lambda: summary(trace)):8.2f} s")
     with open(os.devnull, "w", encoding="utf-8") as nowhere:

@@ -1,8 +1,8 @@
-"""Traces: events in columns, written by a recorder, read by checks, summaries and timelines.
+"""Traces: events in rows, written by a recorder, read as columns by checks, summaries and timelines.
 
 Many threads add events, even where no lock may be taken: Python can free an object, and its memory, in the middle of
 any call. So nothing here locks. An event's number comes from an atomic counter and decides its row, which no other
-event uses. The kind is written last: a row without a kind is not complete yet.
+event uses. One call of C writes the whole row: a row without a kind is not written yet.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from itertools import compress, count
+from struct import Struct
 from typing import Any
 
 from gpututor.trace.events import DTYPES, NUMBERS, Event, Kind
@@ -42,13 +43,22 @@ TYPES = {
     "moved": "q",
     "programs": "q",
 }
-"""Columns in the order of `Event`'s fields, with the type code of `array`: 105 bytes an event.
+"""Columns in the order of `Event`'s fields, with the type code of `array` and of `struct`.
 
 Names, devices and files are numbers of the trace's tables; 0 is the empty text. A dtype is its position in `DTYPES`.
 Line 0 means no line.
 """
-_UNKNOWN = frozenset({"launched", "start", "end", "partner"})
-"""Columns with the default -1."""
+_WIDTHS = {name: array(code).itemsize for name, code in TYPES.items()}
+_IN_ROW = sorted(TYPES, key=_WIDTHS.__getitem__, reverse=True)
+"""The columns in the order of a row: wide ones first, so that each is aligned. See the call of `_write_row`."""
+ROW = Struct("".join(TYPES[name] for name in _IN_ROW) + "0q")
+"""A row of a block, which one call writes faster than a store into each column."""
+_OFFSETS = {name: sum(_WIDTHS[before] for before in _IN_ROW[:place]) for place, name in enumerate(_IN_ROW)}
+_ROW_BYTES, _START = ROW.size, _OFFSETS["start"]
+_write_row = ROW.pack_into
+_write_times = Struct("2q").pack_into
+_write_partner = Struct(TYPES["partner"]).pack_into
+_write_traffic = Struct("3q").pack_into
 _KINDS = {kind.number: kind for kind in Kind}
 Columns = dict[str, "array[Any]"]
 
@@ -75,17 +85,10 @@ class Table(defaultdict[str, int]):
         return texts
 
 
-class _Block:
-    """Arrays for `BLOCK` events."""
-
-    __slots__ = tuple(TYPES)
-
-    def __init__(self) -> None:
-        for name, empty in _EMPTY.items():
-            setattr(self, name, empty[:])
-
-
-_EMPTY: Columns = {name: array(code, [-1 if name in _UNKNOWN else 0]) * BLOCK for name, code in TYPES.items()}
+def _part(block: bytearray, name: str) -> memoryview:
+    """Return a column of a block."""
+    width = _WIDTHS[name]
+    return memoryview(block).cast(TYPES[name])[_OFFSETS[name] // width :: ROW.size // width]  # type: ignore[call-overload,no-any-return]
 
 
 class Trace:
@@ -97,7 +100,8 @@ class Trace:
         self.dropped = 0
         """Number of events after the limit, which were only counted."""
         self.names, self.devices, self.files = Table(), Table(), Table()
-        self._blocks: list[Any] = []  # of _Block, whose attributes no type checker knows
+        self._blocks: list[bytearray] = []
+        """The rows, `BLOCK` of them in each."""
         self._numbers = count()
 
     def add(
@@ -105,7 +109,6 @@ class Trace:
         kind: Kind,
         name: str,
         device: str,
-        *,
         stream: int = 0,
         source: str = "",
         target: str = "",
@@ -133,60 +136,53 @@ class Trace:
             block = self._blocks[index >> _SHIFT]
         except IndexError:
             block = self._grow(index >> _SHIFT)
-        at = index & _MASK
-        block.name[at] = self.names[name]
-        block.device[at] = self.devices[device]
-        # A new block contains the defaults, which are not written again: that halves the time.
-        if stream:
-            block.stream[at] = stream
-        if source or target:
-            block.source[at] = self.devices[source]
-            block.target[at] = self.devices[target]
-        if size_bytes:
-            block.size_bytes[at] = size_bytes
-        if flops:
-            block.flops[at] = flops
-        if dtype:
-            block.dtype[at] = NUMBERS[dtype]
-        if asynchronous:
-            block.asynchronous[at] = 1
-        if launched >= 0:
-            block.launched[at] = launched
-        if start >= 0:
-            block.start[at] = start
-            block.end[at] = end
-        if allocated:
-            block.allocated[at] = allocated
-        if 0 <= partner <= index:  # not an index of another trace
-            block.partner[at] = partner
-        if line:
-            block.file[at] = self.files[file]
-            block.line[at] = line
-        if programs:
-            block.requested[at], block.moved[at], block.programs[at] = requested, moved, programs
-        block.kind[at] = kind.number
+        # In the order of `_IN_ROW`.
+        _write_row(
+            block,
+            (index & _MASK) * _ROW_BYTES,
+            stream,
+            size_bytes,
+            flops,
+            launched if launched >= 0 else -1,
+            start if start >= 0 else -1,
+            end if start >= 0 else -1,
+            allocated,
+            requested,
+            moved,
+            programs,
+            self.names[name],
+            partner if 0 <= partner <= index else -1,  # not an index of another trace
+            self.files[file] if line else 0,
+            line or 0,
+            self.devices[device],
+            self.devices[source] if source else 0,
+            self.devices[target] if target else 0,
+            kind.number,
+            NUMBERS[dtype] if dtype else 0,
+            asynchronous,
+        )
         return index
 
     def set_times(self, index: int, start: int, end: int) -> None:
         """Set the times of event `index`, which were unknown when it was added; ignore index -1."""
         if index >= 0:
-            block, at = self._blocks[index >> _SHIFT], index & _MASK
-            block.start[at], block.end[at] = start, end
+            _write_times(self._blocks[index >> _SHIFT], (index & _MASK) * _ROW_BYTES + _START, start, end)
 
     def set_partner(self, index: int, partner: int) -> None:
         """Set the earlier event that belongs to event `index`; ignore index -1."""
         if index >= 0:
-            self._blocks[index >> _SHIFT].partner[index & _MASK] = partner
+            at = (index & _MASK) * _ROW_BYTES + _OFFSETS["partner"]
+            _write_partner(self._blocks[index >> _SHIFT], at, partner)
 
     def set_traffic(self, index: int, requested: int, moved: int, programs: int) -> None:
         """Set the bytes that the programs of kernel `index` requested and moved; ignore index -1."""
         if index >= 0:
-            block, at = self._blocks[index >> _SHIFT], index & _MASK
-            block.requested[at], block.moved[at], block.programs[at] = requested, moved, programs
+            at = (index & _MASK) * _ROW_BYTES + _OFFSETS["requested"]
+            _write_traffic(self._blocks[index >> _SHIFT], at, requested, moved, programs)
 
     def __len__(self) -> int:
         for number in range(len(self._blocks) - 1, -1, -1):
-            filled = len(self._blocks[number].kind.tobytes().rstrip(b"\0"))
+            filled = len(_part(self._blocks[number], "kind").tobytes().rstrip(b"\0"))
             if filled:
                 return number * BLOCK + filled
         return 0
@@ -206,7 +202,7 @@ class Trace:
         length = len(self)
         for number, block in enumerate(self._blocks):
             filled = max(min(length - number * BLOCK, BLOCK), 0)
-            columns: dict[str, Any] = {name: getattr(block, name)[:filled] for name in TYPES}
+            columns: dict[str, Any] = {name: _part(block, name)[:filled].tolist() for name in TYPES}
             if 0 in (kinds := columns["kind"]):
                 columns = {name: compress(values, kinds) for name, values in columns.items()}
             # Checks read a trace many times, so no event takes a step of this function.
@@ -222,7 +218,7 @@ class Trace:
         """Return a copy of one column; rows with kind 0 are incomplete."""
         values = array(TYPES[name])
         for block in self._blocks:
-            values.extend(getattr(block, name))
+            values.frombytes(_part(block, name).tobytes())
         del values[len(self) :]
         return values
 
@@ -257,12 +253,12 @@ class Trace:
             block = made._grow(begin >> _SHIFT)
             for name, values in columns.items():
                 part = values[begin : begin + BLOCK]
-                getattr(block, name)[: len(part)] = part
+                _part(block, name)[: len(part)] = part
         made._numbers = count(length)
         return made
 
-    def _grow(self, number: int) -> Any:
+    def _grow(self, number: int) -> bytearray:
         # Two threads at once may add a second block; later events use it.
         while len(self._blocks) <= number:
-            self._blocks.append(_Block())
+            self._blocks.append(bytearray(BLOCK * _ROW_BYTES))
         return self._blocks[number]
