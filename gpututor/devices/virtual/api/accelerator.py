@@ -12,6 +12,9 @@ from gpututor.devices.virtual.api.streams import make_current
 from gpututor.devices.virtual.machine import active_machine
 from gpututor.hardware.scenario import ACCELERATORS
 
+_DEVICES = {kind: torch.device(kind) for kind in ("cpu", *ACCELERATORS)}
+"""Devices by kind: each step of an optimizer asks for one, and the function mode would handle each new device."""
+
 
 def _kind() -> str | None:
     """Return the kind of accelerator that this build of torch would be made for."""
@@ -21,13 +24,13 @@ def _kind() -> str | None:
 
 def get_accelerator() -> torch.device | None:
     kind = _kind()
-    return None if kind is None else torch.device(kind)
+    return None if kind is None else _DEVICES[kind]
 
 
 def get_accelerator_or_cpu(check: bool = False) -> torch.device:
     """Return the accelerator, or the CPU for a CUDA build without a GPU: C++ looks for a GPU here."""
     kind = _kind()
-    return torch.device("cpu" if kind is None or (kind == "cuda" and not active_machine().gpus) else kind)
+    return _DEVICES["cpu" if kind is None or (kind == "cuda" and not active_machine().gpus) else kind]
 
 
 def get_device_module(device: Any = None) -> Any:

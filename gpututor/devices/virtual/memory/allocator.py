@@ -102,13 +102,14 @@ class CachingAllocator:
         with self._lock:
             if self._freed:
                 self._settle()
-            if self._pending:
+            if self._pending.held:
                 self._free_pending()
             block = pool.take(size)
             if block is None:
                 block = pool.take_from(self._grow(pool, size), size)
             block.requested = requested
-            self._count_oversize("oversize_allocations", block.size, 1)
+            if self._settings.max_split_bytes is not None:
+                self._count_oversize("oversize_allocations", block.size, 1)
             self.statistics.note(pool, size, requested, size)
             self._in_use += size
             watch = self.watch
@@ -156,9 +157,10 @@ class CachingAllocator:
 
         The streams in `recorded` were passed to `record_stream`.
         """
+        others: Collection[int] = ()
         # A graph's memory is not for others, and its replays are in the order of one stream.
-        is_of_graph = bool(recorded) and self.graphs.is_captured(block.pool.pool_id)
-        others = () if is_of_graph else [other for other in recorded if other != stream]
+        if recorded and not self.graphs.is_captured(block.pool.pool_id):
+            others = [other for other in recorded if other != stream]
         self._freed.append((block, size, None if self.watch is None else self.watch.moment(stream), others))
         if self.history is not None:
             self.history.add("free_requested", block.address, size, stream)
@@ -177,7 +179,7 @@ class CachingAllocator:
         pool = self._pool_for(size, 0 if self.watch is None else self.watch.stream())
         with self._lock:
             self._settle()
-            if self._pending:
+            if self._pending.held:
                 self._free_pending()
             if not pool.has(size):
                 self._make_room(pool, size)
@@ -279,11 +281,12 @@ class CachingAllocator:
         return left if left < events.LARGE else events.LARGE
 
     def _settle(self) -> None:
-        freed = self._freed
+        freed, watch = self._freed, self.watch
         while freed:
             block, size, moment, others = freed.popleft()
             pool, requested, row = block.pool, block.requested, block.row
-            self._count_oversize("oversize_allocations", block.size, -1)
+            if self._settings.max_split_bytes is not None:
+                self._count_oversize("oversize_allocations", block.size, -1)
             if others:
                 block.requested = 0
                 self._pending.add(block, size, others)
@@ -291,8 +294,8 @@ class CachingAllocator:
                 pool.give_back(block, size)
             self.statistics.note(pool, -size, -requested, 0 if others else -size)
             self._in_use -= size
-            if moment is not None and self.watch is not None:
-                self.watch.record_free(size, self._in_use, moment, row)
+            if moment is not None and watch is not None:
+                watch.record_free(size, self._in_use, moment, row)
 
     def _free_pending(self, *, wait: bool = False) -> None:
         """Free the blocks that no stream uses any more; with `wait`, all of them. A capture records no events."""
@@ -369,7 +372,7 @@ class CachingAllocator:
 
     def _release_idle(self, pools: list[Pool] | None = None) -> None:
         self.statistics.synchronized += 1
-        if self._pending:
+        if self._pending.held:
             self._free_pending(wait=True)
         if pools is None:
             pools = [*self._general.all(), *self.graphs.unused()]
@@ -454,9 +457,6 @@ class Allocation:
         self._free()
         self._block, self.size_bytes = block, 0 if block is None else block.counted
 
-    def __del__(self) -> None:
-        self._free()
-
     def reads(self) -> list[StreamTask]:
         """Return the last reads since it was written, one per stream."""
         reads = [] if self.other_reads is None else list(self.other_reads.values())
@@ -470,3 +470,5 @@ class Allocation:
                 memory = range(self._block.address, self._block.address + self.size_bytes)
                 watch.note_freed_in_use(uses, self.home, self.recorded or (), memory)
             self._memory.release(self._block, self.size_bytes, self.home, self.recorded or ())
+
+    __del__ = _free

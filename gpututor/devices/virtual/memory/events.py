@@ -205,8 +205,8 @@ class AllocationLog:
         Takes no lock: destructors call it.
         """
         recorder = self._recorder
-        # Skips the destructor and the functions that it calls.
-        return (self._host.now, recorder.place(3), stream) if recorder.enabled else None
+        # Skips `CachingAllocator.release`, which the destructor calls.
+        return (self._host.now, recorder.place(2), stream) if recorder.enabled else None
 
     def record_allocation(self, size: int, allocated: int, writer: StreamTask | None) -> int:
         """Record an allocation, after which all storages take `allocated`; `writer` is the launch that fills it.

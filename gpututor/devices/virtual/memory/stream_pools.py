@@ -115,7 +115,7 @@ class GraphPools:
 
 
 @dataclass(slots=True)
-class _Held:
+class Held:
     block: Block
     size: int
     streams: tuple[int, ...]
@@ -126,17 +126,14 @@ class _Held:
 class PendingFrees:
     """Freed blocks that streams passed to `record_stream` still use (`insert_events`, `process_events`)."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self._held: list[_Held] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._held)
+        self.held: list[Held] = []
 
     def add(self, block: Block, size: int, streams: Collection[int]) -> None:
         block.is_pending = True
-        self._held.append(_Held(block, size, tuple(streams)))
+        self.held.append(Held(block, size, tuple(streams)))
 
     def released(self, log: AllocationLog, *, wait: bool = False) -> list[tuple[Block, int]]:
         """Record the events that are missing; return (block, size) of those whose events are reached.
@@ -144,7 +141,7 @@ class PendingFrees:
         With `wait`, the host waits for all of them.
         """
         done, held = [], []
-        for entry in self._held:
+        for entry in self.held:
             if entry.events is None:
                 entry.events = [log.mark(stream) for stream in entry.streams]
             if wait:
@@ -155,5 +152,5 @@ class PendingFrees:
                 done.append((entry.block, entry.size))
             else:
                 held.append(entry)
-        self._held = held
+        self.held = held
         return done

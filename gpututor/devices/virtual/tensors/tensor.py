@@ -239,6 +239,7 @@ def on_device(
         raise cuda_errors.unsupported(_unsupported_kind(host))
     if block is None:
         block = Allocation(active_machine().gpus[device.index].memory, host.untyped_storage().nbytes())
+    wrapper: VirtualTensor
     if torch.is_inference_mode_enabled() and not host.is_inference():
         # In inference mode, a view of a normal tensor is still a normal tensor.
         with torch.inference_mode(False):
@@ -250,7 +251,7 @@ def on_device(
     wrapper._block = block
     if seen:
         torch_private.follow_bits(wrapper, host)
-    return cast(VirtualTensor, wrapper)
+    return wrapper
 
 
 # For `print(type(x))`, and for torch's error messages, which name the class.
