@@ -148,7 +148,7 @@ class Recorder:
         place: Place | None = None,
     ) -> int:
         """Record work that was launched on `device`; `size_bytes` of its inputs and outputs."""
-        # In the order of `Event`'s fields, here and in the next three methods: keywords take twice as long.
+        # In the order of `Event`'s fields, here and in the next three methods: keywords take longer.
         if not self.enabled:
             return -1
         file, line = place or self.place()

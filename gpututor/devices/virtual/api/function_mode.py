@@ -35,6 +35,7 @@ Tensor = torch.Tensor
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
 """Functions that handle calls of torch, by the called function; filled by `fill_handlers`."""
+_VIRTUAL_ALONE = (VirtualTensor,)
 
 
 class DeviceFunctionMode(TorchFunctionMode):
@@ -43,7 +44,7 @@ class DeviceFunctionMode(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not is_on():
             return _call_switched_off(func, args, kwargs or {})
-        if types and torch_private.classes_functions_are_on() and _has_own_function(types):
+        if types and types != _VIRTUAL_ALONE and torch_private.classes_functions_are_on() and _has_own_function(types):
             return NotImplemented  # the class calls the function again
         handler = HANDLERS.get(func)
         try:
@@ -63,7 +64,7 @@ class DeviceFunctionMode(TorchFunctionMode):
 
 def _has_own_function(kinds: Any) -> bool:
     for kind in kinds:  # noqa: SIM110 - without a generator, in a third of the time
-        if kind is not VirtualTensor and issubclass(kind, VirtualSubclass):
+        if issubclass(kind, VirtualSubclass):
             return True
     return False
 
