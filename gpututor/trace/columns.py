@@ -18,6 +18,8 @@ from gpututor.trace.events import DTYPES, NUMBERS, Event, Kind
 
 LIMIT = 1_000_000
 """Default number of events of a trace."""
+MOST_BYTES = 1 << 62
+"""Largest size of an event."""
 BLOCK = 4096
 _SHIFT, _MASK = BLOCK.bit_length() - 1, BLOCK - 1
 

@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 from math import isfinite
 from typing import Any, BinaryIO
 
-from gpututor.trace.columns import LIMIT, TYPES, Columns, Table, Trace, TraceError
+from gpututor.trace.columns import LIMIT, MOST_BYTES, TYPES, Columns, Table, Trace, TraceError
 from gpututor.trace.events import DTYPES, Kind
 
 MAX_TEXT = 1000
@@ -136,7 +136,7 @@ def _check_ranges(columns: Columns, tables: Trace) -> None:
         "asynchronous": (0, 1),
         "dtype": (0, len(DTYPES) - 1),
         "partner": (-1, len(columns["kind"]) - 1),
-        **dict.fromkeys(("size_bytes", "allocated", "requested", "moved", "programs"), (0, 1 << 62)),
+        **dict.fromkeys(("size_bytes", "allocated", "requested", "moved", "programs"), (0, MOST_BYTES)),
         **dict.fromkeys(("launched", "start", "end"), (-1, _LATEST)),
         "line": (0, (1 << 31) - 1),
         **{column: (0, len(getattr(tables, table)) - 1) for column, table in _TABLES.items()},

@@ -19,6 +19,7 @@ from gpututor.devices.recorder import Place, Recorder
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.clock.machine_clock import HappensBefore, MachineClock
 from gpututor.devices.virtual.clock.timeline import EventMarker, StreamTask
+from gpututor.trace.columns import MOST_BYTES
 from gpututor.trace.events import Kind
 
 _ALLOCATION_NS, _ALLOCATION_PER_MIB_NS = 40_000, 50
@@ -288,7 +289,8 @@ class AllocationLog:
             recorder.synchronize("cudaFree", self._device, stream=0, launched=began, start=began, end=now)
 
     def record_out_of_memory(self, size: int, allocated: int) -> None:
-        """Record a storage that did not fit."""
+        """Record a storage that did not fit, whatever its size."""
         recorder = self._recorder
         if recorder.enabled:
+            size = min(size, MOST_BYTES)
             recorder.memory(Kind.OUT_OF_MEMORY, self._device, size, allocated, launched=self._host.now)

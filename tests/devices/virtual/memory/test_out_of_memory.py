@@ -7,7 +7,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
+from gpututor.devices.virtual.machine import active_machine
+from gpututor.trace.columns import MOST_BYTES
+from gpututor.trace.events import Kind
 
 MIB = 1 << 20
 
@@ -110,3 +114,14 @@ def test_an_empty_tensor_fits_on_a_full_gpu() -> None:
     assert torch.zeros(0).to("cuda").numel() == 0
     assert full.resize_(0).numel() == 0
     assert retries() == 0
+
+
+def test_a_size_too_large_for_a_trace_is_cut() -> None:
+    recorder = Recorder([__file__])
+    active_machine().record_with(recorder)
+    with pytest.raises(torch.OutOfMemoryError, match="more than 1EB"):
+        torch.empty(2**63 - 1, dtype=torch.uint8, device="cuda")
+    with pytest.raises(torch.OutOfMemoryError, match="more than 1EB"):
+        torch.UntypedStorage(-1, device="cuda")
+    sizes = [event.size_bytes for event in recorder.trace if event.kind is Kind.OUT_OF_MEMORY]
+    assert sizes == [MOST_BYTES] * 2
