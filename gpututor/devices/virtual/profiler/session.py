@@ -33,7 +33,7 @@ _COPIES = ("aten::copy_", "aten::clone")
 
 @dataclass(slots=True)
 class ProfileRow:
-    """An event of the trace. Times are nanoseconds on the machine's clock."""
+    """An event of the trace. Times are nanoseconds on the machine's clock. `stream` and after: as in `Trace.add`."""
 
     kind: Kind
     name: str
@@ -103,11 +103,12 @@ class _Tap(Trace):
         self.__dict__ = trace.__dict__
         self._session = session
 
-    def add(self, kind: Kind, name: str, device: str, **details: Any) -> int:
-        index = super().add(kind, name, device, **details)
+    def add(self, kind: Kind, name: str, device: str, *facts: Any, **details: Any) -> int:
+        index = super().add(kind, name, device, *facts, **details)
         if index < 0:
             index = self._session.number_beyond_limit()
-        self._session.add(index, kind, name, device, details)
+        row = ProfileRow(kind, name, device, self._session.machine.clock.host.now, *facts, **details)
+        self._session.add(index, row)
         return index
 
     def set_times(self, index: int, start: int, end: int) -> None:
@@ -205,8 +206,9 @@ class Session:
         type(host).sleep(host, nanoseconds)
         self.close(span)
 
-    def add(self, index: int, kind: Kind, name: str, device: str, details: dict[str, Any]) -> None:
-        row = ProfileRow(kind, name, device, self.machine.clock.host.now, **details)
+    def add(self, index: int, row: ProfileRow) -> None:
+        """Add an event of the trace; a negative `index` gets no times later."""
+        kind = row.kind
         if index >= 0:
             self._rows[index] = row
         if row.launched < 0:
@@ -224,7 +226,7 @@ class Session:
             if span.what == "operator":
                 span.rows.append(row)
                 return
-        span = self.open("event", name)
+        span = self.open("event", row.name)
         span.rows.append(row)
         self.close(span)
         if row.launched >= 0:
