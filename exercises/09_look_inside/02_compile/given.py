@@ -10,8 +10,8 @@ from torch import nn
 
 POOL = 1024
 PYTHON_S = 0.005
-"""Seconds of Python in a call of the model itself. Plain Python takes no time on the virtual clock, but `sleep` does.
-They are so many that a time of the model is not one of its trace, and that the kernels take a small part of them."""
+"""Seconds of Python in a call of the model itself, much longer than its kernels. So a time of the model cannot pass for
+one of its trace. Plain Python takes no time on the virtual clock, but `sleep` does."""
 
 
 class Repeat(nn.Module):
@@ -22,7 +22,7 @@ class Repeat(nn.Module):
         self.times = times
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        from torch.compiler import is_compiling  # not a global: the compiler finds no module with those of this file
+        from torch.compiler import is_compiling  # here: the compiler cannot import this file to read its globals
 
         if not is_compiling():
             time.sleep(PYTHON_S)
