@@ -55,6 +55,18 @@ async def test_one_key_opens_the_timeline_also_from_the_editor(pilot: Pilot[None
     assert main_screen(pilot).is_current
 
 
+async def test_a_paint_before_the_chart_knows_its_new_size_is_no_error(pilot: Pilot[None]) -> None:
+    await run_checks(pilot)
+    await until_shown(pilot, "d shows the timeline")
+    await open_device(pilot)
+    drawing = chart(cast(DeviceScreen, pilot.app.screen))
+    drawing.window = drawing.window.resized(drawing.columns + 60)  # as it was before the terminal shrank
+    drawing.redraw()
+    assert [drawing.render_line(row).cell_length for row in range(drawing.size.height)] == [
+        drawing.size.width
+    ] * drawing.size.height
+
+
 async def test_the_timeline_advises_before_the_first_run_and_later_leads_to_lines(pilot: Pilot[None]) -> None:
     await open_device(pilot)
     assert "Nothing has been run yet." in screen_text(pilot.app)

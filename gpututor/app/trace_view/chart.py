@@ -90,6 +90,7 @@ class Chart(Widget, can_focus=True):
 
     @property
     def columns(self) -> int:
+        """The columns that fit. A paint between a new size and `on_resize` still draws those of `window`."""
         shares = _SHARE_WIDTH if self.size.width >= _SHARES_FROM else 0
         return max(self.size.width - self.names_width - shares - 1, 8)
 
@@ -150,7 +151,7 @@ class Chart(Widget, can_focus=True):
         return self._drawn[y]
 
     def _axis(self) -> Strip:
-        characters = [" "] * (self.columns + 1)
+        characters = [" "] * (self.window.columns + 1)
         for tick in ticks(self.window):
             if tick.column + len(tick.label) <= len(characters):
                 characters[tick.column : tick.column + len(tick.label)] = tick.label
@@ -159,7 +160,7 @@ class Chart(Widget, can_focus=True):
 
     def _cursor(self) -> Strip:
         """Draw the rule below the labels, with the cursor's event marked on it."""
-        rule = ["─"] * self.columns
+        rule = ["─"] * self.window.columns
         for tick in ticks(self.window):
             rule[tick.column] = "┬"
         columns = columns_of(self.lane, self.number, self.window)
@@ -189,7 +190,7 @@ class Chart(Widget, can_focus=True):
         return [Strip(parts), *(Strip([blank, *self._bars(glyphs)]) for glyphs in others)]
 
     def _gap(self) -> Strip:
-        characters = [" "] * self.columns
+        characters = [" "] * self.window.columns
         for tick in ticks(self.window):
             characters[tick.column] = "·"
         return Strip([self._segment(" " * self.names_width), self._segment("".join(characters), "grid")])
