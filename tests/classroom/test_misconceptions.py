@@ -25,6 +25,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.long
 def test_a_report_counts_the_failures_that_look_like_wrong_solutions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -374,6 +374,7 @@ PUBLIC = "from gpututor.checks import Check\n\n\ndef find(run):\n    return {fin
 SHOWN = 'Check("shown", lambda machine: "The copy has this check", find)'
 
 
+@pytest.mark.long
 def test_a_packed_course_grades_with_public_checks_alone(gpututor: Call, course: Course, tmp_path: Path) -> None:
     exercise = course.exercises[0]
     finding = "None if all(1 / (call.output - 7) for call in run.calls) else None"

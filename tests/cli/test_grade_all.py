@@ -89,6 +89,7 @@ def test_annotations_are_escaped(tmp_path: Path) -> None:
     assert "\x1b" not in line
 
 
+@pytest.mark.long
 def test_the_job_summary_has_a_row_for_each_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     course, work, path = write_course(tmp_path / "course", exercises=2), tmp_path / "work", tmp_path / "summary.md"
     words = ["--course", str(course), "--workspace", str(work)]

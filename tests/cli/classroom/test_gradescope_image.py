@@ -149,6 +149,7 @@ def previous(day: int, score: float | str | None, tests: Sequence[str] = ()) -> 
     return {"submission_time": time, "autograder_error": False, "score": score, "results": results}
 
 
+@pytest.mark.long
 def test_attempts_are_limited_and_slip_days_are_left_to_the_gradebook(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,6 +188,7 @@ def test_attempts_are_limited_and_slip_days_are_left_to_the_gradebook(
     assert "twice_1_1: 3" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_rules_for_checks_of_other_exercises_do_not_stop_the_grading(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

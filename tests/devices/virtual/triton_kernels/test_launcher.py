@@ -409,6 +409,7 @@ def test_the_options_of_programs_reach_the_kernels() -> None:
         assert matrix_product(activation="") < 1e-3
 
 
+@pytest.mark.long
 def test_programs_run_under_the_pytest_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     pytester.makepyfile(
         """
