@@ -87,6 +87,23 @@ async def test_a_new_exercise_opens_where_there_is_something_to_write(env: AppEn
         assert editor.cursor_location == (1, 0), "a place that is remembered holds"
 
 
+async def test_the_code_above_the_task_shows_where_to_write(env: AppEnv) -> None:
+    """The first TODO of each file is in sight with the line after it, though the task has the focus."""
+    env.course = load_course(builtin_course())
+    lesson = env.course.lessons[3].exercises
+    async with env.start((100, 30), at_top=False) as pilot:
+        screen = main_screen(pilot)
+        editor = screen.panes.editor
+        screen.navigator.open_exercise(lesson[0], Pane.CODE)
+        for exercise in lesson[1:]:
+            await pilot.press("ctrl+n")
+            await until(pilot, lambda shown=exercise: screen.exercise.key == shown.key, exercise.label)
+            await pilot.pause()
+            assert screen.panes.current is Pane.TASK
+            row, top = editor.cursor_location[0], editor.scroll_offset.y
+            assert top <= row < top + editor.scrollable_content_region.height - 1, exercise.label
+
+
 def test_the_first_place_to_write_is_told_by_its_words() -> None:
     assert initial_cursor(["def f():", "    raise NotImplementedError", "# TODO"]) == (1, 4)
     assert initial_cursor(["def f():", '    """Text."""', "    return 1"]) == (0, 0), "nothing says so"

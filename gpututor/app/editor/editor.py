@@ -41,6 +41,8 @@ class Editor(CodeArea):
         """Completions at the cursor; the main screen mounts the list."""
         self.vim: Vim | None = None
         """None without Vim's keys."""
+        self._brought_to: tuple[int, int] | None = None
+        """Where `bring_to` put the cursor."""
 
     def use_vim(self, on: bool) -> None:
         """Turn Vim's keys on or off."""
@@ -99,8 +101,18 @@ class Editor(CodeArea):
         # Forced: an editor that was just displayed may not know that it can scroll sideways.
         self.scroll_to(x=0, y=max(0, self.y_of(row) - self.size.height // 2), animate=False, force=True)
 
-    def scroll_to_cursor(self) -> None:
-        """Scroll to the cursor of an editor that was just displayed, with the head of its function if both fit."""
+    def bring_to(self, place: tuple[int, int]) -> None:
+        """Put the cursor at a row and a column; it stays in sight when the editor gets another size."""
+        self.move_cursor(place)
+        self._brought_to = place
+        self._scroll_to_cursor()
+
+    def on_resize(self) -> None:
+        if self._brought_to == self.cursor_location:
+            self.call_after_refresh(self._scroll_to_cursor)
+
+    def _scroll_to_cursor(self) -> None:
+        """Scroll to the cursor, with the head of its function if both fit."""
         room = self.scrollable_content_region.height
         lines = self.document.lines[: self.cursor_location[0] + 1]
         head = max(

@@ -66,8 +66,6 @@ class Navigator:
         """A lesson that is read without its exercise being open."""
         self._cursors: dict[str, tuple[int, int]] = {}
         """The cursor's place in each exercise's file, in this session."""
-        self._cursor_is_new = False
-        """True until the editor is displayed, which can scroll to its cursor only then."""
         self._noted_place = ""
         self._visits: list[_Visit] = []
         self._index: TextIndex | None = None
@@ -95,8 +93,7 @@ class Navigator:
         self._host.status.show_message("")
         self._files.load()
         editor = self._host.panes.editor
-        editor.move_cursor(self._cursors.get(exercise.key) or initial_cursor(editor.document.lines))
-        self._cursor_is_new = True
+        editor.bring_to(self._cursors.get(exercise.key) or initial_cursor(editor.document.lines))
         self._attempts.record(ProgressEvent(EventKind.CURRENT_EXERCISE, exercise.key))
         if not self._runs.show_run():
             self._attempts.show_last_report()
@@ -188,10 +185,6 @@ class Navigator:
         elif pane is not Pane.COURSE and self._host.panes.reading is Pane.LESSON:
             self._show_text(Pane.TASK)
         self._host.panes.show(pane)
-        if pane is Pane.CODE and self._cursor_is_new:
-            self._cursor_is_new = False
-            # Only a displayed editor knows its size, and so how far to scroll.
-            self._host.call_after_refresh(self._host.panes.editor.scroll_to_cursor)
         self._host.show_bars()
 
     def _show_text(self, pane: Pane) -> None:
