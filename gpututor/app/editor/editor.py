@@ -42,7 +42,7 @@ class Editor(CodeArea):
         self.vim: Vim | None = None
         """None without Vim's keys."""
         self._brought_to: tuple[int, int] | None = None
-        """Where `bring_to` put the cursor."""
+        """The place where `bring_to` put the cursor."""
 
     def use_vim(self, on: bool) -> None:
         """Turn Vim's keys on or off."""
@@ -254,7 +254,7 @@ class Editor(CodeArea):
 
     def action_copy(self) -> None:
         if self.selection.is_empty:
-            self.post_message(EditorReplied("Nothing is selected. Alt+a selects all; Shift with an arrow key extends."))
+            self.post_message(EditorReplied("Nothing is selected. Alt+a selects all, Shift+arrows a part."))
         else:
             super().action_copy()
 
