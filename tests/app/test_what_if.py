@@ -16,7 +16,7 @@ from tests.support.apps import AppEnv, main_screen, run_checks, until, until_on,
 from tests.support.recorded_runs import loop_trace, open_device
 from tests.support.recordings import small_trace
 from tests.support.screens import screen_text
-from tests.support.scripted_client import BROKEN, ScriptedClient, failure, report, verdict
+from tests.support.scripted_client import BROKEN, ENVIRONMENT, ScriptedClient, failure, report, verdict
 from tests.support.tiny_course import RIGHT
 
 
@@ -71,6 +71,7 @@ async def test_the_attempt_runs_on_each_model_in_one_table(env: AppEnv) -> None:
         asked = env.client.requests[1:]
         assert [(each.device, each.gpu) for each in asked] == [("virtual", model) for model in ("T4", "H100", "L4")]
         assert {each.submission for each in asked} == {RIGHT}, "the attempt, not the file as it is now"
+        assert {each.seed for each in asked} == {ENVIRONMENT.seed}, "the inputs of the attempt on each model"
         screen = main_screen(pilot)
         assert len(screen.learner.progress.ids(screen.exercise.key)) == 1, "nothing is saved as an attempt"
         assert len(screen.attempts.recordings.ids()) == 1

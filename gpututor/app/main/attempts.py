@@ -329,7 +329,9 @@ class AttemptController:
         )
         if view is None:
             return None
-        return replace(view, verdicts=attempt.report.verdicts, outcome=outcome_line(attempt.report)).at_failure()
+        report = attempt.report
+        seed = report.environment.seed
+        return replace(view, verdicts=report.verdicts, outcome=outcome_line(report), seed=seed).at_failure()
 
     async def show_device(self, tab: int = 0) -> None:
         """Show what the device did in the newest attempt; `tab` counts from 0."""
@@ -372,7 +374,7 @@ class AttemptController:
         from gpututor.grading.events import GradeRequest
 
         folder = str(self._exercise_of(view).folder)
-        request = GradeRequest(folder, view.source or "", view.file_name, device="virtual")
+        request = GradeRequest(folder, view.source or "", view.file_name, device="virtual", seed=view.seed)
         return WhatIfScreen(view, request, self._host.client, self.recordings)
 
     def _leave_device(self, attempt: Attempt | None, answer: DeviceAnswer) -> None:

@@ -146,6 +146,8 @@ class RunView:
     verdicts: tuple[Verdict, ...] = ()
     outcome: str = ""
     """`✗ Failed: 11 of 12 checks passed`; empty for a file that was not graded."""
+    seed: int | None = None
+    """The seed of its inputs; None for a file that was not graded."""
 
     @property
     def run(self) -> RunRecording:
