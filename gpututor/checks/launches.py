@@ -64,7 +64,8 @@ def _wrong(run: Run, call: Call, pattern: str, bounds: tuple[int, int]) -> Findi
     of = f" of {pattern}" if pattern else ""
     if events:
         amount = format_bounds(len(events), len(events), "launch")
-        got = f"{amount}{of}, {describe_lines(events)}: {describe_names(events)}"
+        names = "" if {event.name for event in events} == {pattern} else f": {describe_names(events)}"
+        got = f"{amount}{of}, {describe_lines(events)}{names}"
     else:
         others = launches_of(call) if pattern else []
         got = f"none; there were {describe_names(others)}" if others else "none"

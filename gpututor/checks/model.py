@@ -358,8 +358,9 @@ class Check:
 def describe_call(position: int, calls: int, drawn: dict[str, Any]) -> str:
     """Return the call's number if there are several, and its inputs: ` (call 2 of 3, with index=-1)`."""
     number = [f"call {position + 1} of {calls}"] if calls > 1 else []
-    inputs = ", ".join(filter(None, [_describe_input(name, value) for name, value in drawn.items()][:4]))
-    words = ", ".join(number + ([f"with {inputs}"] if inputs else []))
+    inputs = list(filter(None, [_describe_input(name, value) for name, value in drawn.items()]))
+    inputs = [*inputs[:4], "…"] if len(inputs) > 4 else inputs
+    words = ", ".join(number + ([f"with {', '.join(inputs)}"] if inputs else []))
     return f" ({words})" if words else ""
 
 
@@ -367,7 +368,7 @@ def _describe_input(name: str, value: Any) -> str:
     match value:
         case torch.Tensor():
             return f"{name} of shape {tuple(value.shape)}"
-        case bool() | int() | float() | None:
+        case bool() | int() | float() | torch.dtype() | None:
             return f"{name}={value}"
         case str():
             return f"{name}={value[:40]!r}"

@@ -232,7 +232,7 @@ def first_difference(
             parts = [(key, expected[key], got[key]) for key in expected]
         case list() | tuple():
             if len(expected) != len(got):
-                return Difference(path, f"{len(got)} parts instead of {len(expected)}", part)
+                return Difference(path, f"{whole} of length {len(got)} instead of {len(expected)}", part)
             parts = [(index, *pair) for index, pair in enumerate(zip(expected, got, strict=True))]
         case _:
             is_tensor = isinstance(got, ObservedTensor)

@@ -77,11 +77,10 @@ def outcome_line(report: Report) -> str:
     """
     title = outcome_title(report)
     total = len(report.verdicts)
-    if report.loads_nowhere:
-        parts = ["no checks ran"]
-    elif report.outcome is Outcome.PASSED:
+    parts: list[str] = []
+    if report.outcome is Outcome.PASSED:
         parts = [f"all {count(total, 'check')}"] if total > 1 else []
-    else:
+    elif not report.loads_nowhere:
         by_status = Counter(verdict.status for verdict in report.verdicts)
         parts = [f"{by_status[Status.PASSED]} of {count(total, 'check')} passed"] if total else []
         parts += [f"{by_status[status]} {status}" for status in _COUNTED if by_status[status]]

@@ -110,7 +110,7 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
         Outcome.ERROR,
         "valid Python",
         "Python cannot run the file until this line is valid.",
-        "Look at that line and the one before it: a bracket, a quote, a colon or the indentation.",
+        "Look at that line and at those before it: a bracket, a quote, a colon or the indentation.",
     ),
     "missing": (
         Outcome.ERROR,
@@ -153,7 +153,7 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
     "exception": (
         Outcome.ERROR,
         "no error",
-        "An error stops the program where it happens.",
+        "Without a result, the other checks cannot run.",
         "Read the message and the line, and print what that line uses; `gpututor run` shows it without grading.",
     ),
 }

@@ -76,6 +76,8 @@ def test_operators_are_counted_by_patterns_of_their_names() -> None:
     assert finding.expected.startswith("1 launch of aten::*mm")
     assert "aten::mul" in finding.got
     assert finding.line is not None
+    finding = failure(launches(by_name={"aten::mul": 1}), run)
+    assert finding.got == "2 launches of aten::mul, at line 5 (2 times) (with n=2)", "no name twice"
 
 
 def test_amounts_can_depend_on_each_call_and_lack_an_upper_limit() -> None:

@@ -37,7 +37,7 @@ def test_equal_values_pass(expected: Any, got: Any) -> None:
         (1, True, "instead of an int"),
         (0.3, 0.3001, "0.3001 instead of 0.3"),
         ([1, 2], (1, 2), "instead of a list"),
-        ([1, 2], [1], "instead of 2"),
+        ([1, 2], [1], "the result is a list of length 1 instead of 2"),
         (torch.device("cuda:1"), torch.device("cuda:0"), "device(type='cuda', index=0)"),
         (torch.device("cuda:1"), "cuda:1", "instead of a device"),
         (np.arange(3), np.arange(3)[::-1], "instead of"),
@@ -53,6 +53,12 @@ def test_the_difference_is_named(expected: Any, got: Any, words: str) -> None:
 def test_the_expected_value_can_depend_on_machine_and_inputs(result: int, machine: Machine) -> None:
     check = value(lambda drawn, machine: drawn["n"] * machine.gpus)
     assert check.find(run_of(result, {"n": 3}, machine=machine)) is None
+
+
+def test_the_inputs_of_the_call_are_named_the_first_four() -> None:
+    inputs = {"rows": 2, "x": X, "weights": [X], "dtype": torch.int8, "name": "a", "peak": 0.5}
+    got = failure(value(lambda drawn, machine: 3), run_of(4, inputs)).got
+    assert got.endswith("(with rows=2, x of shape (2, 3), dtype=torch.int8, name='a', …)")
 
 
 def test_a_large_expected_result_starts_with_the_part_that_differs() -> None:
