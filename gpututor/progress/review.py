@@ -27,6 +27,8 @@ OWN_KINDS = {
     "prints": "The file printed more than the limit",
 }
 """Built-in checks, which every exercise has: no lesson is about them."""
+_OF_VALUES = {"value", "parity"}
+"""Checks that any lesson may be about."""
 _KINDS = OWN_KINDS | {
     "after_call": "The state of the arguments after the call",
     "aliasing": "Which tensors share memory",
@@ -226,10 +228,13 @@ def lesson_about(mistake: RecurringFailure, names: CheckNames) -> str:
     """Return the slug of the lesson that teaches the rule of a check; empty for built-in checks.
 
     That is the first lesson with the check in half of its exercises, else the lesson with most such exercises. For a
-    check that no exercise names, it is the lesson in which it failed most often.
+    check of values, and for one that no exercise names, it is the lesson in which it failed most often.
     """
     if mistake.check in OWN_KINDS:
         return ""
+    of_most_failures = mistake.exercises[0].partition("/")[0]
+    if mistake.check in _OF_VALUES:
+        return of_most_failures
     uses: dict[str, int] = {}
     for slug, exercises in names.items():
         uses[slug] = sum(mistake.check in exercise for exercise in exercises)
@@ -237,7 +242,7 @@ def lesson_about(mistake: RecurringFailure, names: CheckNames) -> str:
             return slug
     if any(uses.values()):
         return max(uses, key=lambda slug: uses[slug])
-    return mistake.exercises[0].partition("/")[0]
+    return of_most_failures
 
 
 def to_remember(lesson_text: str) -> str:

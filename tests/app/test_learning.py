@@ -201,7 +201,7 @@ def test_kinds_of_checks_belong_to_lessons_which_say_what_to_remember() -> None:
     assert about("syncs") == "measure_it"
     assert about("memory") == "memory_and_layout"
     assert about("precision") == "precision"
-    assert about("no_such_check") == "somewhere"
+    assert about("no_such_check") == about("value") == about("parity") == "somewhere"
     assert [about(check) for check in BUILTIN_CHECKS] == ["", "", ""], "every exercise has the grader's own"
     for lesson in course.lessons:
         assert to_remember(lesson.text).startswith("- "), lesson.title
@@ -232,7 +232,7 @@ async def test_load_and_run_failures_have_a_general_rule_and_no_lesson(env: AppE
         text = screen_text(pilot.app)
         assert "1 ×  The run stopped before its end" in text
         assert "defines twice()" not in text
-        assert "▸" not in text[text.index("Most frequent failures") :]
+        assert "▸" not in text[text.index("Checks that failed most often") :]
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
@@ -264,12 +264,12 @@ async def test_the_screen_of_progress_opens_lessons_and_exercises_or_says_why_no
 ) -> None:
     await run_checks(pilot)
     await pilot.press("n", "w")
-    await until_shown(pilot, "Most frequent failures")
+    await until_shown(pilot, "Checks that failed most often")
     assert "1 ×  Where the outputs live" in screen_text(pilot.app)
     await pilot.press("j", "enter")
     await until(pilot, lambda: "# Lesson 2" in screen.panes.reader.text, "for the lesson")
     await pilot.press("w")
-    await until_shown(pilot, "Most frequent failures")
+    await until_shown(pilot, "Checks that failed most often")
     await pilot.press("2")
     await until_shown(pilot, "1.1 Twice 1")
     await pilot.press("enter")

@@ -131,7 +131,7 @@ class ProgressScreen(BaseModal[Choice]):
         if not overview.mistakes:
             return
         yield _heading("")
-        yield _heading("Most frequent failures, and where to read up")
+        yield _heading("Checks that failed most often, and where to read up")
         titles = {lesson.slug: f"{lesson.number} {lesson.title}" for lesson in overview.lessons}
         for mistake, slug in overview.mistakes:
             words = f"{mistake.times:>4} ×  {general_rule(mistake)}"
