@@ -292,7 +292,7 @@ async def test_more_lanes_than_fit_are_counted_and_come_into_sight(env: AppEnv) 
     env.client.traces = many
     async with env.start() as pilot:
         await run_and_open(pilot)
-        assert "more lanes" in screen_text(pilot.app)
+        assert "more rows" in screen_text(pilot.app)
         assert " stream 19 " not in screen_text(pilot.app)
         await pilot.press(*["down"] * 25)
         text = screen_text(pilot.app)

@@ -212,7 +212,7 @@ class Chart(Widget, can_focus=True):
         parts = [self._segment(" ")]
         left = self.size.width - 2
         hidden = len(self._lanes) - self._lanes_shown
-        more = f"↕ {hidden} more {'lane' if hidden == 1 else 'lanes'}" if hidden > 0 else ""
+        more = f"↕ {hidden} more {'row' if hidden == 1 else 'rows'}" if hidden > 0 else ""
         for kind, character, words in LEGEND:
             if kind in self._kinds and len(words) + 4 <= left - len(more):
                 left -= len(words) + 4

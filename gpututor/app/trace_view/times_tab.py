@@ -169,10 +169,11 @@ _SHARES = (
     ("▒", "waiting", "$warning"),
     ("░", "idle", _PALE),
 )
-_LEGEND = (
-    "copying: and nothing is computed; waiting: nothing runs, and the host waits; "
-    "idle: nothing runs, and the host launches or computes itself"
-)
+_MEANINGS = {
+    "copying": "and nothing is computed",
+    "waiting": "nothing runs, and the host waits",
+    "idle": "nothing runs, and the host launches or computes itself",
+}
 
 NO_TIMES = "This run has no times: what ran, and in which order, is in the other tabs."
 NOTHING_RAN = "No device did anything in this call, so there are no times to compare."
@@ -233,12 +234,13 @@ def _shares(view: RunView, width: int) -> Iterator[Content]:
     if not devices:
         return
     several = len(view.case.calls) > 1 or len(view.run.calls) > 1
-    call = f" in {escape_control_chars(view.case.words)}" if several else ""
+    call = f" in {escape_control_chars(view.case.words).partition(', with ')[0]}" if several else ""
     yield Content(f"Where the device's time went{call}").stylize("bold").truncate(width, ellipsis=True)
     for name, shares in devices:
         label = f"  {name:<8} " if len(devices) > 1 else "  "
         yield from stacked(label, shares, max(10, width - len(label) - 2))
-    for line in wrap(_LEGEND, width - 2):
+    occurring = [name for name in _MEANINGS if any(getattr(shares, name) for _, shares in devices)]
+    for line in wrap("; ".join(f"{name}: {_MEANINGS[name]}" for name in occurring), width - 2):
         yield Content(f"  {line}").stylize(_PALE)
 
 
