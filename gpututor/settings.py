@@ -107,7 +107,7 @@ SETTINGS = (
     Setting("auto_run", "Run checks", "When the checks run on their own.", RUNS),
     Setting("motion", "Motion", "None: no animation, no blinking cursor.", MOTIONS),
     Setting("device", "Device", "Where to run; auto: a real GPU if there is one.", DEVICES, _device_fault),
-    Setting("gpu", "Virtual GPU", "The GPU to model; exercise: each exercise's own.", (), _gpu_fault),
+    Setting("gpu", "Virtual GPU", "The GPU to model; each exercise has its own.", (), _gpu_fault),
     Setting("costs", "Costs", "Show the cost of each line next to your code.", (True, False)),
     Setting("soft_wrap", "Wrap lines", "Wrap long lines in the app's editor.", (False, True)),
     Setting("vim", "Vim keys", "Vim's keys in the editor; Esc in NORMAL leaves it.", (True, False)),

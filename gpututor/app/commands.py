@@ -275,8 +275,8 @@ _ENDS = row("ends", "g:list('first') G:list('last')", "Ends", "To the top and to
 _TIMELINE = (
     row("event", "left,h:step(-1) right,l:step(1) g,home:end_of_lane(-1) G,end:end_of_lane(1)", "Event",
          "The previous or next event; g and G: the row's first and last.", shown="← →  h l", bar="←→: event"),
-    row("lane", "up,k:lane(-1) down,j:lane(1)", "Lane", "Another row, at the same time.", shown="↑ ↓  k j",
-         bar="↑↓: lane"),
+    row("row", "up,k:lane(-1) down,j:lane(1)", "Row", "Another row, at the same time.", shown="↑ ↓  k j",
+         bar="↑↓: row"),
     row("zoom", "plus,equals_sign:zoom(1) minus,underscore:zoom(-1)", "Zoom", "Zoom in or out around the event.",
          shown="+ -", bar="+-: zoom"),
     row("line", "enter:go_to_line", "Line", "Go to the line of your file that caused the event.",
@@ -379,7 +379,7 @@ _FOOTERS = {
     Pane.COURSE: "show_task show_code run_checks next_exercise",
     Pane.LESSON: "go_back show_task show_code show_contents show_course next_exercise search jump",
     Pane.TASK: "go_back show_code run_checks open_hint show_course show_lesson search",
-    Pane.CODE: "run_checks go_to_failure next_exercise show_task show_results open_hint show_course",
+    Pane.CODE: "run_checks go_to_failure next_exercise show_solution show_task show_results open_hint show_course",
     Pane.RESULTS: "open_check go_to_failure show_code run_checks show_device open_hint next_exercise show_history"
     " show_solution",
     Pane.HINTS: "open_hint show_code show_task run_checks show_solution",

@@ -227,7 +227,7 @@ async def test_a_removed_file_is_reported_and_a_save_or_edit_restores_it(env: Ap
     file = env.file()
     async with env.start(size=(100, 30)) as pilot:
         file.unlink()
-        await until_shown(pilot, "Another program removed your file. r writes it again.")
+        await until_shown(pilot, "Another program removed your file. A run writes it again.")
         assert not is_asking(pilot)
         await pilot.press("e", "escape")
         assert not file.exists(), "only an edit or a command writes it anew"

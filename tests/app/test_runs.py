@@ -253,7 +253,7 @@ async def test_results_are_marked_as_soon_as_the_file_differs(
     await pilot.press("e", "x", "escape", "5")
     await until_shown(pilot, CHANGED)
     screen.attempts.show_last_report()
-    await until_shown(pilot, f"This is your last run. {CHANGED}")
+    await until_shown(pilot, f"{CHANGED} █ This is your last run.")
 
 
 async def test_a_long_run_tells_how_long_and_where_it_is(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:

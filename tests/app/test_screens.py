@@ -97,8 +97,8 @@ async def test_the_code_above_the_task_shows_where_to_write(env: AppEnv) -> None
         screen.navigator.open_exercise(lesson[0], Pane.CODE)
         for exercise in lesson[1:]:
             await pilot.press("ctrl+n")
-            await until(pilot, lambda shown=exercise: screen.exercise.key == shown.key, exercise.label)
-            await pilot.pause()
+            await until_shown(pilot, f"{exercise.label} {exercise.title}")
+            await settle(pilot)
             assert screen.panes.current is Pane.TASK
             row, top = editor.cursor_location[0], editor.scroll_offset.y
             assert top <= row < top + editor.scrollable_content_region.height - 1, exercise.label
@@ -131,7 +131,7 @@ async def test_the_footer_fits_80_columns_and_keeps_help_and_quit(pilot: Pilot[N
     footer = screen_lines(pilot.app)[-1]
     useless = {"open_check", "go_to_failure", "show_history", "go_back"}  # nothing has run, no link was followed
     if pane is Pane.CODE:
-        useless.add("next_exercise")
+        useless |= {"next_exercise", "show_solution"}
     shown = [BY_ID[id].title for id in FOOTERS[pane] if id not in useless]
     assert all(title in footer for title in shown), footer
 
@@ -162,6 +162,7 @@ async def test_the_footer_of_the_editor_follows_the_result(pilot: Pilot[None]) -
     before = await footer(pilot)
     assert "Go to line" not in before
     assert "Next" not in before
+    assert "Solution" not in before
     await run_checks(pilot)
     await pilot.press("e")
     assert "F12 Go to line" in await footer(pilot)
@@ -169,7 +170,7 @@ async def test_the_footer_of_the_editor_follows_the_result(pilot: Pilot[None]) -
     await run_checks(pilot)
     await pilot.press("e")
     after = await footer(pilot)
-    assert "^n Next" in after
+    assert "^n Next  F8 Solution" in after
     assert "Go to line" not in after
 
 

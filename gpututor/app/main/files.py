@@ -319,8 +319,7 @@ class FileController:
             self._failed_checks += 1
             if self._failed_checks >= CHECKS_BEFORE_REPORT and not self._is_gone:
                 self._is_gone = True
-                key = self._host.key_now("run_checks")
-                self._host.status.show_message(f"Another program removed your file. {key} writes it again.")
+                self._host.status.show_message("Another program removed your file. A run writes it again.")
                 self._host.show_file_state()
             return
         if self._failed_checks:

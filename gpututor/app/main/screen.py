@@ -300,7 +300,7 @@ class MainScreen(BaseScreen[None]):
         self.status.show_mode(vim or (EDIT if self.takes_letters else COMMAND))
 
     def show_keys(self) -> None:
-        course, pane = self.panes.course, self.panes.current
+        panes, course, pane = self.panes, self.panes.course, self.panes.current
         commands = tuple(self.commands[id] for id in ("cancel", *FOOTERS[pane]) if self._is_useful(id))
         keys: tuple[tuple[str, str], ...] = ()
         if course.is_typing:
@@ -310,12 +310,7 @@ class MainScreen(BaseScreen[None]):
         elif pane is Pane.COURSE:
             keys = (("Enter", "Open"), ("/", "Filter"), ("v", course.next_view))
             keys = (*keys, ("Esc", "Show all")) if course.is_narrowed else keys
-        elif (
-            pane is Pane.CODE
-            and not self.running
-            and self.panes.has_editor
-            and self.panes.editor.mode in ("", "NORMAL")
-        ):
+        elif pane is Pane.CODE and not self.running and panes.has_editor and panes.editor.mode in ("", "NORMAL"):
             keys = (("Esc", "Leave"),)
         if self._is_zoomed and commands and not layout_classes(*self.app.size)["-narrow"]:
             zoom = self.commands["zoom"]
@@ -323,6 +318,7 @@ class MainScreen(BaseScreen[None]):
         self.key_bar.show(*footer(commands, in_editor=pane is Pane.CODE, keys=keys))
 
     def _is_useful(self, command: str) -> bool:
+        pane, has_passed = self.panes.current, self.panes.results.has_passed
         match command:
             case "cancel":
                 return self.running
@@ -338,12 +334,12 @@ class MainScreen(BaseScreen[None]):
                 return isinstance(row, CheckRow) and row.verdict.status.is_finding and not row.is_open
             case "show_history":
                 return self.panes.has_class("ran")
+            case "next_exercise" | "show_solution" if pane is Pane.CODE and not has_passed:
+                return False
             case "next_exercise":
-                is_early = self.panes.current is Pane.CODE and not self.panes.results.has_passed
-                return not is_early and self.learner.course.after(self.exercise) is not None
+                return self.learner.course.after(self.exercise) is not None
             case "open_hint":
-                pane = self.panes.current
-                if self.panes.results.has_passed and pane in (Pane.CODE, Pane.RESULTS):
+                if has_passed and pane in (Pane.CODE, Pane.RESULTS):
                     return False  # the solution and the next exercise need the space
                 return pane is not Pane.HINTS or not self.learning.all_hints_used
             case _:

@@ -42,7 +42,7 @@ _MORE = {
         ("j k  ↓ ↑", "Down and up."),
         ("g G", "To the top and to the end."),
         ("Enter", "Open; on a failed check: go to its line."),
-        (" ".join(state.glyph for state in State), "Passed, started, to do."),
+        (" ".join([*(state.glyph for state in State), "★"]), "Passed, started, to do; on the core path."),
     ),
 }
 

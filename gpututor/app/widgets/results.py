@@ -323,7 +323,7 @@ class Results(Vertical, can_focus=True):
     def _show_notice(self) -> None:
         # The news of an older run already names the attempt: a note on changes would add nothing.
         stale = self._is_stale and not self._is_older
-        words = " ".join(filter(None, [self._news, CHANGED if stale else ""]))
+        words = "\n".join(filter(None, [CHANGED if stale else "", self._news]))
         self._notice.set_class(stale or self._is_older, "-older")
         self._notice.update(words)
         self._notice.display = bool(words)
