@@ -71,7 +71,7 @@ async def test_the_attempt_runs_on_each_model_in_one_table(env: AppEnv) -> None:
         asked = env.client.requests[1:]
         assert [(each.device, each.gpu) for each in asked] == [("virtual", model) for model in ("T4", "H100", "L4")]
         assert {each.submission for each in asked} == {RIGHT}, "the attempt, not the file as it is now"
-        assert {each.seed for each in asked} == {ENVIRONMENT.seed}, "the inputs of the attempt on each model"
+        assert {request.seed for request in asked} == {ENVIRONMENT.seed}, "the inputs of the attempt on each model"
         screen = main_screen(pilot)
         assert len(screen.learner.progress.ids(screen.exercise.key)) == 1, "nothing is saved as an attempt"
         assert len(screen.attempts.recordings.ids()) == 1

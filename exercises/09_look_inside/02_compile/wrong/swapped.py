@@ -1,5 +1,5 @@
 # fails: eager
-# Reports the time of the model as that of the traced one, and the other way round.
+# Swaps the times of the model and of the traced model.
 import time
 from collections.abc import Callable
 from typing import Any
