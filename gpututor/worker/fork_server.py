@@ -270,7 +270,8 @@ class Forker:
             pid = fork_with(_NEW) if self._own_namespace else os.fork()
         except OSError as error:
             os.close(reader)
-            self._say({"number": number, "refused": str(error)})
+            os.write(printed, f"The fork server could not fork: {error}\n".encode())
+            self._say({"number": number, "refused": True})
             return
         finally:
             if pid != 0:
@@ -304,9 +305,8 @@ class _Child:
     def status(self) -> int | None:
         """Return the exit code of the serving process, or minus a signal's number; None while it runs."""
         if self._status is None and (status := status_of_child(self.pid)) is not None:
-            if self._own_namespace:
-                status = int(os.read(self._statuses, 16) or -signal.SIGKILL)
-            self._status = status
+            written = os.read(self._statuses, 16) if self._own_namespace else b""
+            self._status = int(written) if written else status
         return self._status
 
     def close(self) -> None:

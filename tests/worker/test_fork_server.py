@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,27 @@ def test_a_kernel_without_huge_pages_changes_nothing(monkeypatch: pytest.MonkeyP
     fork_server.collapse_huge_pages()
     monkeypatch.setattr(fork_server, "_private_regions", lambda: (_ for _ in ()).throw(OSError("no /proc")))
     fork_server.collapse_huge_pages()
+
+
+@pytest.mark.parametrize(
+    ("written", "code", "status"),
+    [(b"3", 0, 3), (b"-11", 0, -11), (b"", 1, 1), (b"", -signal.SIGKILL, -signal.SIGKILL)],
+)
+def test_without_a_status_of_the_served_process_that_of_process_1_counts(
+    written: bytes, code: int, status: int
+) -> None:
+    reader, writer = os.pipe()
+    child = fork_server._Child(os.fork(), reader, own_namespace=True)
+    if child.pid == 0:
+        os.write(writer, written)
+        if code < 0:
+            os.kill(os.getpid(), -code)
+        os._exit(code)
+    os.close(writer)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert [child.status(), child.status()] == [status, status]
+    os.waitpid(child.pid, 0)
+    child.close()
 
 
 WARM = "import os; from gpututor.worker.__main__ import warm_up; warm_up(); print(len(os.listdir('/proc/self/task')))"

@@ -112,8 +112,9 @@ class _Server:
 
     def end(self, number: int) -> None:
         """End a child with everything that it started. Raises `WorkerLost` if the server is gone."""
-        self._ask({"op": "end", "number": number})
-        self.answer("ended", number)
+        if not self._children[number].is_refused:
+            self._ask({"op": "end", "number": number})
+            self.answer("ended", number)
         del self._children[number]
 
     def close(self) -> None:
@@ -138,8 +139,6 @@ class _Server:
             if what == "forked" and self._children[number].pid:
                 return {}
             answer = self._next_answer()
-            if "refused" in answer and answer["number"] == number:
-                raise WorkerLost(f"The fork server could not fork: {answer['refused']}", "Run `gpututor doctor`.")
             if what in answer and answer["number"] == number:
                 return answer
 
@@ -156,9 +155,10 @@ class _Server:
         child = self._children[answer["number"]]
         for descriptor in descriptors:
             child.attach(descriptor)
+        child.is_refused = "refused" in answer
         if child.is_abandoned and "forked" in answer:
             self._ask({"op": "end", "number": answer["number"]})
-        elif child.is_abandoned and "ended" in answer:
+        elif child.is_abandoned and ("ended" in answer or child.is_refused):
             del self._children[answer["number"]]
             child.dispose()
         return answer
@@ -182,6 +182,8 @@ class _Forked:
         self._killed = False
         self.is_abandoned = False
         """True if the judge gave up the child before the server forked it. It is reaped once it appears."""
+        self.is_refused = False
+        """True if the system refused the fork: there is no child."""
 
     def attach(self, pidfd: int) -> None:
         """Store the pidfd, and the process id in the judge's namespace."""
@@ -220,7 +222,7 @@ class _Forked:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def reap(self, keep: set[int]) -> None:
-        if self._pidfd < 0 and not self._server.is_dead():
+        if self._pidfd < 0 and not (self.is_refused or self._server.is_dead()):
             self.is_abandoned = True
             return
         with contextlib.suppress(WorkerLost):  # the server is gone: its children are the judge's now

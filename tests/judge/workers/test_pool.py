@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from gpututor.errors import GradingError, NotGradableHere
 from gpututor.judge.isolation import Isolation, Process
+from gpututor.judge.isolation.bubblewrap import Bubblewrap
 from gpututor.judge.workers import fork_server, pool
 from gpututor.judge.workers.fork_server import ForkServer, _Server
 from gpututor.judge.workers.pool import SpawnedWorkers
@@ -44,6 +46,26 @@ class Never(Process):
 
     def command(self, module: str, *arguments: str) -> list[str]:
         raise NotGradableHere("Never.", "")
+
+
+REFUSE_TWICE = """
+import os, sys
+from gpututor.worker import fork_server
+fork, refuses = os.fork, [False, True, True]  # the first fork describes the devices
+def fork_or_refuse():
+    if refuses and refuses.pop(0):
+        raise OSError(12, "Cannot allocate memory")
+    return fork()
+os.fork = fork_or_refuse
+sys.exit(fork_server.main())
+"""
+
+
+class RefuseTwice(Process):
+    """An isolation in which the fork server's first two forks are refused."""
+
+    def command(self, module: str, *arguments: str) -> list[str]:
+        return [sys.executable, "-u", "-c", REFUSE_TWICE, *arguments]
 
 
 def open_resources() -> tuple[list[str], list[str]]:
@@ -107,6 +129,35 @@ def test_a_lost_fork_server_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch)
                 source.start()
         monkeypatch.undo()
         server.close()
+
+
+def test_refused_forks_are_reported_and_leave_nothing_open() -> None:
+    source = ForkServer(RefuseTwice())
+    with nothing_stays_open():
+        refused, spare = source.start(), source.start()
+        with pytest.raises(GradingError, match="Cannot allocate memory"):
+            refused.wait_until_ready()
+        refused.end(set())
+        worker = source.start()
+        worker.wait_until_ready()
+        spare.end(set())  # the server's refusal has arrived meanwhile
+        worker.end(set())
+        assert source._server is not None
+        assert not source._server._children
+        source._server.close()
+
+
+@pytest.mark.isolation
+def test_a_worker_whose_namespaces_cannot_be_made_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, nowhere = ForkServer(Bubblewrap()), Path("/nowhere")
+    with nothing_stays_open():
+        monkeypatch.setattr(Bubblewrap, "own_scratch", nowhere)
+        worker = source.start()
+        with pytest.raises(GradingError, match="could not bind the root: No such file or directory"):
+            worker.wait_until_ready()
+        worker.end(set())
+        assert source._server is not None
+        source._server.close()
 
 
 @pytest.mark.parametrize("source", SOURCES)
