@@ -72,6 +72,11 @@ FilteredRows = tuple[tuple[LessonRow, tuple[ExerciseRow, ...]], ...]
 """Rows of a list: lessons, each with its visible exercises."""
 
 
+def state_of(key: str, lessons: tuple[LessonRow, ...]) -> State:
+    """Return the state of an exercise of the course."""
+    return next(row.state for lesson in lessons for row in lesson.exercises if row.key == key)
+
+
 def path_titles(lessons: tuple[LessonRow, ...]) -> tuple[str, ...]:
     """Return the titles of the course's learning paths."""
     return tuple(dict.fromkeys(path for lesson in lessons for row in lesson.exercises for path in row.paths))

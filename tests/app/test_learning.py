@@ -138,6 +138,20 @@ async def test_a_finished_lesson_can_be_left_and_is_not_announced_twice(pilot: P
     assert pilot.app.screen is screen
 
 
+async def test_the_title_of_a_passed_exercise_has_a_check_mark(pilot: Pilot[None], screen: MainScreen) -> None:
+    def title() -> str:
+        return screen_lines(pilot.app)[0]
+
+    assert "✓" not in title()
+    screen.panes.editor.load_text(RIGHT)
+    await run_checks(pilot)
+    await until(pilot, lambda: "✓ 1.1 Twice 1" in title(), "for the check mark")
+    await pilot.press("n")
+    await until(pilot, lambda: "1.2 Twice 2" in title() and "✓" not in title(), "for the next exercise")
+    await pilot.press("p")
+    await until(pilot, lambda: "✓ 1.1 Twice 1" in title(), "for the passed exercise")
+
+
 async def test_a_pass_names_the_next_steps_and_a_reset_the_way_back(pilot: Pilot[None], screen: MainScreen) -> None:
     await pilot.press("x")
     await until_shown(pilot, "Your text is saved in .backups")

@@ -12,7 +12,7 @@ from gpututor.app.messages import ExerciseChosen, LessonChosen
 from gpututor.app.wording import sentence
 from gpututor.errors import CourseError, TutorError, UsageError
 from gpututor.progress.attempt_writer import EventKind, ProgressEvent
-from gpututor.progress.overview import State
+from gpututor.progress.overview import State, state_of
 
 
 class LearningController:
@@ -64,8 +64,7 @@ class LearningController:
         except UsageError as error:
             self._host.show_error(error)
             return
-        rows = (row for lesson in self._attempts.lessons for row in lesson.exercises)
-        if any(row.key == self._host.exercise.key and row.state is State.PASSED for row in rows):
+        if state_of(self._host.exercise.key, self._attempts.lessons) is State.PASSED:
             self._show_diff()
             return
         from gpututor.app.screens.base import Answer, QuestionDialog

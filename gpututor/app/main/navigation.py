@@ -26,7 +26,7 @@ from gpututor.course.model import Exercise, Lesson
 from gpututor.errors import CourseError
 from gpututor.processes import has_graphical_browser
 from gpututor.progress.attempt_writer import EventKind, ProgressEvent
-from gpututor.progress.overview import State
+from gpututor.progress.overview import State, state_of
 
 if TYPE_CHECKING:
     from gpututor.app.course_index import Passage, TextIndex
@@ -134,8 +134,7 @@ class Navigator:
     @property
     def _is_to_do(self) -> bool:
         """True if the open exercise belongs to the lesson that is shown, and was not begun yet."""
-        rows = (row for lesson in self._attempts.lessons for row in lesson.exercises)
-        state = next(row.state for row in rows if row.key == self._host.exercise.key)
+        state = state_of(self._host.exercise.key, self._attempts.lessons)
         return state is State.TO_DO and self.lesson.slug == self._host.exercise.lesson_slug
 
     def previous_exercise(self) -> None:

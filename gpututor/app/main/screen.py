@@ -48,6 +48,7 @@ from gpututor.app.widgets.results import CheckRow, Results
 from gpututor.course.model import Exercise
 from gpututor.errors import TutorError
 from gpututor.grading.report_text import count
+from gpututor.progress.overview import State, state_of
 
 if TYPE_CHECKING:
     from gpututor.app.main.external_editor import ExternalEditor
@@ -284,7 +285,9 @@ class MainScreen(BaseScreen[None]):
         self.navigator.show_pane(pane)
 
     def show_lists(self) -> None:
-        self.panes.course.show(self.attempts.lessons, self.exercise.key)
+        lessons, key = self.attempts.lessons, self.exercise.key
+        self.panes.course.show(lessons, key)
+        self.tabs.show_passed(state_of(key, lessons) is State.PASSED)
 
     def show_file_state(self) -> None:
         self.status.show_file_state(self.files.state, self.planned_device)

@@ -44,7 +44,7 @@ class TabBar(Widget):
         self._keys = tuple(str(number) for number in range(1, len(names) + 1))
         self._heading = heading
         self._shrinks = shrinks
-        self._current, self._title = 0, ""
+        self._current, self._title, self._passed = 0, "", False
         self._flagged: Collection[int] = ()
 
     def show_keys(self, keys: Sequence[str]) -> None:
@@ -59,6 +59,12 @@ class TabBar(Widget):
             self._current, self._title, self._flagged = current, title, flagged
             self.refresh()
 
+    def show_passed(self, passed: bool) -> None:
+        """Put a check mark before the title, or remove it."""
+        if passed != self._passed:
+            self._passed = passed
+            self.refresh()
+
     def render(self) -> Content:
         line = self._start
         for number, text in enumerate(self._tabs()):
@@ -67,7 +73,7 @@ class TabBar(Widget):
         width = self.size.width - line.cell_length - 2
         if not self._title or width < 6:
             return line
-        title = Content(self._title).truncate(width, ellipsis=True)
+        title = Content(f"{'✓ ' * self._passed}{self._title}").truncate(width, ellipsis=True)
         return Content.assemble(line, " " * (width - title.cell_length + 1), title.stylize(_PALE))
 
     def places(self) -> list[Offset]:
