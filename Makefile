@@ -7,6 +7,8 @@ TEST_READY := $(VENV)/.test-ready
 TEST_ALL_READY := $(VENV)/.test-all-ready
 # Each process gets neighboring tests, so that a shared fixture is made once.
 PYTEST := $(BIN)/pytest -n 3 --dist worksteal
+# Containers often set it. Then each process that a test starts would compile gpututor again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: tutor setup test test-quick test-all lint dist matrix clean
 

@@ -164,6 +164,7 @@ def test_submissions_are_graded_with_the_students_values(course: Course, roster:
     assert not list(course.folder.rglob("variants"))
 
 
+@pytest.mark.long
 def test_without_a_roster_everybody_is_graded_with_the_first_values(
     course: Course, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

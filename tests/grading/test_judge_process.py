@@ -28,7 +28,7 @@ ISOLATIONS = (pytest.param("process", marks=pytest.mark.long), pytest.param("bub
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to another process")
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-@pytest.mark.parametrize("tries", mostly_long([12, 204], [12]))
+@pytest.mark.parametrize("tries", mostly_long([8, 204], [8]))
 def test_nothing_outlives_gradings_however_they_end(isolation: str, tries: int, exercise_folder: Path) -> None:
     """Two processes at once, to which orphans come, interrupt gradings."""
     share = str(tries // 2)

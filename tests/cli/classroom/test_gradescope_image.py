@@ -29,6 +29,7 @@ hidden_until_due = ["value"]
 per_cent = 20
 """
 DUE = "2026-03-01T23:00:00.000000-08:00"
+IN_TIME = "2026-03-01T22:59:00.123456-08:00"
 APT = '#!/bin/sh\necho "apt-get $*" >> "$GPUTUTOR_AUTOGRADER_ROOT/log"\n'
 PYTHON = f"""\
 #!/bin/sh
@@ -89,12 +90,13 @@ def autograder(tmp_path: Path) -> Autograder:
     words = ["classroom", "gradescope-image", "1.2", "--course", str(course), "-o", str(image)]
     assert main([*words, "--rules", str(tmp_path / "rules.toml")]) == 0
     assert main([*words[:-1], str(tmp_path / "rules.toml")]) == 2  # not its own zip
-    return Autograder(tmp_path / "autograder", image)
-
-
-def test_the_image_grades_submissions_with_gradescopes_dates(autograder: Autograder) -> None:
+    autograder = Autograder(tmp_path / "autograder", image)
     done = autograder.run("source/setup.sh")
     assert done.returncode == 0, done.stderr
+    return autograder
+
+
+def test_the_image_installs_its_own_package_and_grades_a_submission(autograder: Autograder) -> None:
     log = (autograder.root / "log").read_text()
     assert f"/whl/cpu torch=={torch_version().partition('+')[0]}\n" in log
     assert "textual" in (autograder.root / "source" / "requirements.txt").read_text()
@@ -105,8 +107,7 @@ def test_the_image_grades_submissions_with_gradescopes_dates(autograder: Autogra
     used = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
     assert used.startswith(str(autograder.root / "source" / "package"))
 
-    in_time = "2026-03-01T22:59:00.123456-08:00"
-    results = autograder.grade({"anything.py": RIGHT, "notes.txt": "Hello"}, in_time)
+    results = autograder.grade({"anything.py": RIGHT, "notes.txt": "Hello"}, IN_TIME)
     assert results["score"] == 1.0
     assert results["execution_time"] > 0
     tests = {test["name"]: test for test in results["tests"]}
@@ -116,17 +117,20 @@ def test_the_image_grades_submissions_with_gradescopes_dates(autograder: Autogra
     assert tests["1.2 Twice 2: runs"]["visibility"] == "visible"
     assert value["tags"] == ["lesson_1/twice_1_2", "value"]
 
+
+@pytest.mark.long
+def test_late_extended_wrong_and_missing_submissions_have_their_points(autograder: Autograder) -> None:
     a_day_late = "2026-03-02T12:00:00-08:00"
     assert autograder.grade({"twice_1_2.py": RIGHT}, a_day_late)["score"] == 0.8
     extended = autograder.grade({"twice_1_2.py": RIGHT}, a_day_late, due="2026-03-03T23:00:00-08:00")
     assert extended["score"] == 1.0
 
-    wrong = autograder.grade({"twice_1_2.py": WRONG}, in_time)
+    wrong = autograder.grade({"twice_1_2.py": WRONG}, IN_TIME)
     assert wrong["score"] == 0.0
     failed = next(test for test in wrong["tests"] if test["name"].endswith("value"))
     assert failed["status"] == "failed"
 
-    nothing = autograder.grade({"homework.txt": "Hello"}, in_time)
+    nothing = autograder.grade({"homework.txt": "Hello"}, IN_TIME)
     assert nothing["score"] == 0.0
     assert "twice_1_2.py" in nothing["output"]
 
