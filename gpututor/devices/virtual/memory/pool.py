@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, insort
 from typing import Any
 
@@ -196,8 +195,7 @@ class Pool:
 
 
 Numbers = npt.NDArray[np.int64]
-_COLUMNS = 6
-_FOLD_AT = 50_000 * _COLUMNS
+_FOLD_AT = 10_000
 
 
 class Quantity:
@@ -291,7 +289,7 @@ class Statistics:
         self._all, self._small, self._large = _Figures(), _Figures(), _Figures()
         # Rows of: bytes, requested bytes (both negative for a free), 1 for the small pool, then changes of the number
         # and bytes of the pool's split blocks, and of the bytes that streams use.
-        self._log = array("q")
+        self._log: list[tuple[int, int, bool, int, int, int]] = []
         self.retries = 0
         """Number of times that the cache was emptied to make room."""
         self.synchronized = 0
@@ -308,7 +306,7 @@ class Statistics:
         splits = len(pool.free) - pool.idle
         split_bytes = pool.reserved - pool.allocated - pool.tail_bytes - pool.idle_bytes
         more, more_bytes = splits - pool.noted_splits, split_bytes - pool.noted_split_bytes
-        log.extend((size, requested, pool.is_small, more, more_bytes, active))
+        log.append((size, requested, pool.is_small, more, more_bytes, active))
         pool.noted_splits, pool.noted_split_bytes = splits, split_bytes
         if len(log) >= _FOLD_AT:
             self._fold()
@@ -380,8 +378,8 @@ class Statistics:
         """Move the log into the figures."""
         if not self._log:
             return
-        rows: Numbers = np.array(self._log, dtype=np.int64).reshape(-1, _COLUMNS)
-        del self._log[:]
+        rows: Numbers = np.array(self._log, dtype=np.int64)
+        self._log.clear()
         small = rows[:, 2] == 1
         self._all.follow(rows)
         for figures, of_pool in ((self._small, small), (self._large, ~small)):

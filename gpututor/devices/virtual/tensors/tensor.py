@@ -29,15 +29,17 @@ def respect() -> None:
     seen = True
 
 
+_make_wrapper, _CUDA_AUTOCAST = torch_private.make_wrapper, torch_private.CUDA_AUTOCAST
+_in_inference_mode, _STRIDED = torch.is_inference_mode_enabled, torch.strided
+
+
 def _wrapper(host: torch.Tensor, device: torch.device, kind: Any) -> Any:
     # Unneeded optional arguments are omitted: each takes a tenth of the call.
-    size, stride = host.size(), host.stride()
-    offset, dtype = host.storage_offset(), host.dtype
-    meta, keys = META[device.index], torch_private.CUDA_AUTOCAST
-    make = torch_private.make_wrapper
+    size, stride, offset = host.size(), host.stride(), host.storage_offset()
+    dtype, meta, keys = host.dtype, META[device.index], _CUDA_AUTOCAST
     if offset:
-        return make(kind, size, stride, offset, dtype=dtype, device=meta, _extra_dispatch_keys=keys)
-    return make(kind, size, stride, dtype=dtype, device=meta, _extra_dispatch_keys=keys)
+        return _make_wrapper(kind, size, stride, offset, dtype=dtype, device=meta, _extra_dispatch_keys=keys)
+    return _make_wrapper(kind, size, stride, dtype=dtype, device=meta, _extra_dispatch_keys=keys)
 
 
 def _unsupported_kind(host: torch.Tensor) -> str:
@@ -233,14 +235,14 @@ def on_device(
 
     Raise CUDA's out-of-memory error, and `NotImplementedError` for unsupported kinds of tensors.
     """
-    if host.layout is not torch.strided or host.is_quantized or host.is_nested:
+    if host.layout is not _STRIDED or host.is_quantized or host.is_nested:
         if host.layout is torch.sparse_coo:
             return cast(VirtualTensor, sparse_on_device(VirtualTensor, host, device, block))
         raise cuda_errors.unsupported(_unsupported_kind(host))
     if block is None:
         block = Allocation(active_machine().gpus[device.index].memory, host.untyped_storage().nbytes())
     wrapper: VirtualTensor
-    if torch.is_inference_mode_enabled() and not host.is_inference():
+    if _in_inference_mode() and not host.is_inference():
         # In inference mode, a view of a normal tensor is still a normal tensor.
         with torch.inference_mode(False):
             wrapper = _wrapper(host, device, kind)
