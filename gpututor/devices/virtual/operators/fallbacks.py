@@ -115,7 +115,11 @@ CPP_DTYPES = {
     "Long": torch.int64,
     "Bool": torch.bool,
 }
-"""Dtypes by their names in C++ (c10/core/ScalarType.h)."""
+"""Dtypes of the legacy tensor types, by their names in C++ (c10/core/ScalarType.h)."""
+_NAMES = {dtype: name for name, dtype in CPP_DTYPES.items()} | {
+    torch.complex64: "ComplexFloat",
+    torch.complex128: "ComplexDouble",
+}
 
 
 def check_dtype(op: Operator, hosts: list[Any], named: dict[str, Any], capability: tuple[int, int]) -> None:
@@ -139,7 +143,7 @@ def check_dtype(op: Operator, hosts: list[Any], named: dict[str, Any], capabilit
         raise in_cudas_name(error, op) from None
     if kernel.skips_empty and (_is_empty(out) or any(_is_empty(host) for host in hosts)):
         return
-    raise kernel.refusal(op, next(name for name, dtype in CPP_DTYPES.items() if dtype is hosts[0].dtype))
+    raise kernel.refusal(op, _NAMES[hosts[0].dtype])
 
 
 def in_cudas_name(error: Exception, op: Operator) -> Exception:

@@ -88,6 +88,15 @@ def test_integer_operators_of_cuda_compute() -> None:
     assert ones.scatter_reduce(0, ones * 0, ones, "amax")[0, 0].item() == 1
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.complex64, torch.complex128], ids=str)
+@pytest.mark.filterwarnings("ignore:The reduce argument of torch.scatter")
+def test_scatter_multiplies_neither_booleans_nor_complex_numbers(dtype: torch.dtype) -> None:
+    ones, first = _ones(2, 2, dtype=dtype), torch.zeros(2, 2, dtype=torch.int64, device="cuda")
+    with pytest.raises(NotImplementedError, match=r"not implemented for '(Bool|ComplexFloat|ComplexDouble)'"):
+        ones.scatter_(0, first, ones.clone(), reduce="multiply")
+    assert ones.scatter(0, first, ones)[0, 0].item() == 1
+
+
 def _product_of_eight_bit_floats() -> torch.Tensor:
     eight = _ones(16, 16, dtype=torch.float8_e4m3fn)
     scale = torch.ones((), device="cuda")
