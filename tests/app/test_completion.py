@@ -139,6 +139,7 @@ def ask_jedi(answers: Answers, number: int, text: str) -> tuple[str, ...]:
     return answers.answers[number]
 
 
+@pytest.mark.long
 def test_jedi_knows_torch_without_importing_it(real_child: Answers) -> None:
     assert "synchronize" in ask_jedi(real_child, 4, "import torch\ntorch.cuda.")
     assert "zeros" in ask_jedi(real_child, 1, "import torch\ntorch.")

@@ -96,6 +96,7 @@ def autograder(tmp_path: Path) -> Autograder:
     return autograder
 
 
+@pytest.mark.long
 def test_the_image_installs_its_own_package_and_grades_a_submission(autograder: Autograder) -> None:
     log = (autograder.root / "log").read_text()
     assert f"/whl/cpu torch=={torch_version().partition('+')[0]}\n" in log
