@@ -3,13 +3,15 @@
     apt-get source --download-only pytorch     # Debian, with a `deb-src` line: 27 MB
     python tools/pytorch_tests.py unpack pytorch_2.6.0+dfsg.orig.tar.xz FOLDER
     python tools/pytorch_tests.py run FOLDER [SUITE …] [--minutes M] [--only WORDS] [--on-cpu]
+    python tools/pytorch_tests.py times GPU.json CPU.json
     python tools/pytorch_tests.py samples float16 bfloat16 complex64 int64 [--each N] [--minutes M]
 
 `unpack` writes only the `test` folder of the archive. `run` prints a line for each suite of `pytorch_tests.toml`, with
 its failures by the reasons in that file. `--json FILE` writes every result after each slice; with the same file, a
 later run continues. Tests run in slices, each in a process of its own. So a test that hangs or ends its process does
-not affect other slices. A suite that runs out of time reports the number of tests left. `samples` compares each
-operator's first samples with the CPU, forward and backward.
+not affect other slices. A suite that runs out of time reports the number of tests left. `times` compares the processor
+time of two runs, with and without `--on-cpu`. `samples` compares each operator's first samples with the CPU, forward
+and backward.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from time import process_time  # bound here: a machine replaces that of `time`
 from types import FrameType
 from typing import Any
 
@@ -67,6 +70,7 @@ class Result:
     """`passed`, `failed` or `skipped`."""
     message: str = ""
     seconds: float = 0.0
+    """Processor time."""
 
 
 @dataclass(frozen=True)
@@ -140,11 +144,11 @@ def _add_names_of_2_6() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Generator[None, object, object]:
-    """Fail a test that takes more processor time than its suite allows; other programs do not count."""
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Measure a test's processor time, and fail it if it takes more than its suite allows."""
     if _SECONDS not in os.environ:
         return (yield)
-    seconds = float(os.environ[_SECONDS])
+    seconds, began = float(os.environ[_SECONDS]), process_time()
 
     def fail(_number: int, _frame: FrameType | None) -> None:
         pytest.fail(f"more than {seconds:g} s of processor time")
@@ -155,6 +159,7 @@ def pytest_runtest_call() -> Generator[None, object, object]:
         return (yield)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+        item.user_properties.append((_SECONDS, process_time() - began))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -175,14 +180,20 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     errors = _ERROR.findall(report.longreprtext) if outcome == "failed" else []
     message = "\n".join(errors[:20]) or report.longreprtext[-500:]
     with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps([report.nodeid, outcome, message if outcome != "passed" else "", report.duration]) + "\n")
+        seconds = dict(report.user_properties).get(_SECONDS, 0.0)
+        file.write(json.dumps([report.nodeid, outcome, message if outcome != "passed" else "", seconds]) + "\n")
+
+
+def _on_cpu(words: str) -> str:
+    """Return the names of tests of CUDA as those of the CPU, in lower case: -k ignores it."""
+    return words.lower().replace("cuda", "cpu")
 
 
 class Runner:
     """Runs one suite in slices."""
 
     def __init__(self, suite: Suite, folder: Path, scratch: Path, *, on_cpu: bool) -> None:
-        self._suite = suite
+        self._suite, self._on_cpu = suite, on_cpu
         self._folder = folder / "test"
         self._results = scratch / f"{suite.name}.jsonl"
         device = "cpu" if on_cpu else "cuda"
@@ -206,9 +217,10 @@ class Runner:
 
     def collect(self, only: str) -> list[str]:
         """Return the ids of the suite's tests. Raises `RuntimeError` with pytest's output if it cannot read them."""
-        words = [f"({word})" for word in (self._suite.select, only) if word]
-        select = ["-k", " and ".join(words)] if words else []
-        command = [*self._command, "--collect-only", *select, self._suite.file]
+        select = _on_cpu(self._suite.select) if self._on_cpu else self._suite.select
+        words = [f"({word})" for word in (select, only) if word]
+        options = ["-k", " and ".join(words)] if words else []
+        command = [*self._command, "--collect-only", *options, self._suite.file]
         done = subprocess.run(command, cwd=self._folder, env=self._environment, capture_output=True, text=True)
         tests = [line for line in done.stdout.splitlines() if "::" in line and not line.startswith(("ERROR", " "))]
         if not tests and done.returncode != 5:
@@ -316,6 +328,26 @@ def _results_before(rows: Sequence[dict[str, Any]], tests: Collection[str], *, a
     return [result for result in results if result.test in tests and not (again and result.outcome == "failed")]
 
 
+def common_seconds(on_gpu: Sequence[dict[str, Any]], on_cpu: Sequence[dict[str, Any]]) -> tuple[int, float, float]:
+    """Return the number of tests that passed in both runs, and their seconds on the virtual GPU and on the CPU."""
+
+    def passed(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+        return {_on_cpu(row["test"]): row["seconds"] for row in rows if row["outcome"] == "passed"}
+
+    gpu, cpu = passed(on_gpu), passed(on_cpu)
+    both = gpu.keys() & cpu.keys()
+    return len(both), sum(gpu[test] for test in both), sum(cpu[test] for test in both)
+
+
+def times(arguments: argparse.Namespace) -> None:
+    """Print how much longer the tests of each suite take on the virtual GPU than on the CPU."""
+    on_gpu, on_cpu = (json.loads(file.read_text(encoding="utf-8")) for file in (arguments.on_gpu, arguments.on_cpu))
+    for name in on_gpu.keys() & on_cpu.keys():
+        count, gpu, cpu = common_seconds(on_gpu[name], on_cpu[name])
+        ratio = f"{gpu / cpu:.1f}" if cpu else "-"
+        print(f"{name}: {count} tests passed in both; {gpu:.0f} s and {cpu:.0f} s: {ratio} times the CPU's time")
+
+
 def samples(arguments: argparse.Namespace) -> None:
     """Compare the operators' samples on the virtual GPU with the CPU, in each dtype, and print the faults."""
     import torch
@@ -354,6 +386,9 @@ def main() -> None:
     running.add_argument("--on-cpu", action="store_true", help="the same tests on the CPU, without the virtual GPU")
     running.add_argument("--json", type=Path, metavar="FILE", help="write every result; continue with those it has")
     running.add_argument("--again", action="store_true", help="with --json: rerun the tests that failed")
+    timing = verbs.add_parser("times", help="two files of `run --json`, of the virtual GPU and of the CPU")
+    timing.add_argument("on_gpu", type=Path, metavar="GPU.json")
+    timing.add_argument("on_cpu", type=Path, metavar="CPU.json")
     sampling = verbs.add_parser("samples", help="PyTorch's samples of its operators, which come with torch")
     sampling.add_argument("dtypes", nargs="+", help="such as float16")
     sampling.add_argument("--each", type=int, default=4, metavar="N", help="samples of an operator")
@@ -363,6 +398,8 @@ def main() -> None:
         print(f"{unpack(arguments.archive, arguments.folder)} files in {arguments.folder / 'test'}")
     elif arguments.verb == "samples":
         samples(arguments)
+    elif arguments.verb == "times":
+        times(arguments)
     else:
         run(arguments)
 

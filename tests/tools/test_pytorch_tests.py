@@ -155,3 +155,21 @@ def test_a_later_run_continues_from_its_file(
     assert outcomes() == {"passes": "passed", "fails": "failed", "last": "passed"}
     assert outcomes("--again") == {"passes": "passed", "last": "passed", "fails": "passed"}
     assert ran == [["passes", "fails", "last"], ["last"], ["fails"]]
+
+
+def test_times_compare_the_tests_that_passed_in_both_runs(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def row(test: str, outcome: str, seconds: float) -> dict[str, object]:
+        return {"test": test, "outcome": outcome, "seconds": seconds}
+
+    names = [f"test_torch.py::TestTorchDeviceType{{device}}::test_{word}_{{small}}_float32" for word in ("a", "b", "c")]
+    gpu = [name.format(device="CUDA", small="cuda") for name in names]
+    cpu = [name.format(device="CPU", small="cpu") for name in names]
+    on_gpu = [row(gpu[0], "passed", 4.0), row(gpu[1], "passed", 5.0), row(gpu[2], "failed", 60.0)]
+    on_cpu = [row(cpu[0], "passed", 1.0), row(cpu[1], "passed", 2.0), row(cpu[2], "passed", 1.0)]
+    for file, rows in (("gpu.json", on_gpu), ("cpu.json", on_cpu)):
+        (tmp_path / file).write_text(json.dumps({"suite": rows}))
+    monkeypatch.setattr(sys, "argv", ["x", "times", str(tmp_path / "gpu.json"), str(tmp_path / "cpu.json")])
+    tool.main()
+    assert capsys.readouterr().out == ("suite: 2 tests passed in both; 9 s and 3 s: 3.0 times the CPU's time\n")
