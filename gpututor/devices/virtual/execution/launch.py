@@ -82,10 +82,7 @@ def kernel(
     cost = prices.cost_on_gpu(gpu.spec, op, read, size_bytes, out, call)
     # The two nearest callers are never learner code.
     place = machine.recorder.place(2) if machine.recorder.enabled else None
-    if machine.capture is None:
-        access: StreamTask | None = launch(machine, gpu, machine.stream_of(gpu), op.name, size_bytes, cost, place)
-    else:
-        access = _launch(machine, gpu, op.name, size_bytes, cost, place)
+    access = _launch(machine, gpu, op.name, size_bytes, cost, place)
     if access is not None:
         races.record_kernel_access(machine, gpu, op, tensors, call, access)
 
