@@ -1,4 +1,4 @@
-"""Converting JSON data to dataclasses, with errors that name the place: `verdicts[2].line must be …`."""
+"""Converting dataclasses to JSON data, and back with errors that name the place: `verdicts[2].line must be …`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,30 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 T = TypeVar("T")
 
 
+_UNCHANGED = frozenset({str, int, float, bool, type(None)})
+
+
+def to_json(value: Any) -> Any:
+    """Return `value` with all dataclasses in it as dicts, and tuples as lists. Faster than `asdict`, which copies."""
+    kind = type(value)
+    if kind in _UNCHANGED:
+        return value
+    if kind is tuple or kind is list:
+        return [to_json(item) for item in value]
+    if kind is dict:
+        return {key: to_json(item) for key, item in value.items()}
+    if is_dataclass(kind):
+        return {name: to_json(getattr(value, name)) for name in _field_names(kind)}
+    return value
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
 def read(kind: type[T], data: object, place: str) -> T:
-    """Return a `kind` from the result of `dataclasses.asdict`, with lists or tuples.
+    """Return a `kind` from the result of `to_json`, with lists or tuples.
 
     All keys must be there and no others. Computed fields must be equal to those in `data`. Raises `ValueError` with the
     place below `place`, which is empty for the whole.

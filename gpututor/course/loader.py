@@ -14,6 +14,7 @@ A package names the folder of its course, as a module, in its `pyproject.toml`:
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import os
 import re
@@ -238,6 +239,10 @@ def _reference_mistakes(
                 yield as_error(exercise.folder / "exercise.toml", Mistake(key, problem, nearest(name, earlier)))
 
 
+_parse_once = functools.lru_cache(64)(parse_toml)
+"""Judges load the same exercises again for each submission."""
+
+
 def load_exercise(folder: Path) -> Exercise:
     """Load the exercise in `folder`. Raises one `CourseError` with all its mistakes."""
     folder = Path(os.path.abspath(folder))
@@ -246,9 +251,9 @@ def load_exercise(folder: Path) -> Exercise:
     problems: list[CourseError] = []
     lesson = _named(folder.parent, "lesson", problems)
     numbered = _named(folder, "exercise", problems)
-    about = read_manifest(folder.parent.parent / "course.toml", COURSE_KEYS, [])
+    about = read_manifest(folder.parent.parent / "course.toml", COURSE_KEYS, [], _parse_once)
     for_students = about.get("for") == "students"
-    exercise = _read_exercise(lesson, numbered, problems, for_students) if lesson and numbered else None
+    exercise = _read_exercise(lesson, numbered, problems, for_students, _parse_once) if lesson and numbered else None
     if exercise is None or problems:
         raise CourseError("\n".join(problem.title for problem in problems), problems[0].advice)
     return exercise

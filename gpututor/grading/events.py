@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from gpututor.grading.report import Report, Verdict
-from gpututor.json_dataclasses import read
+from gpututor.json_dataclasses import read, to_json
 
 if TYPE_CHECKING:
     from gpututor.grading.journal import GradingKey
@@ -128,7 +128,8 @@ def request_to_json(request: GradeRequest) -> dict[str, Any]:
         request.submission.encode()
     except UnicodeEncodeError:
         request = replace(request, is_text=False)
-    return asdict(request)
+    data: dict[str, Any] = to_json(request)
+    return data
 
 
 def request_from_json(data: dict[str, Any]) -> GradeRequest:
@@ -153,7 +154,7 @@ _NAMES: dict[type[GradingEvent], str] = {
 
 
 def event_to_json(event: GradingEvent) -> dict[str, Any]:
-    return {"event": _NAMES[type(event)], **asdict(event)}
+    return {"event": _NAMES[type(event)], **to_json(event)}
 
 
 def event_from_json(data: dict[str, Any]) -> GradingEvent:

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpututor.grading.outcome import Outcome as Outcome
 from gpututor.grading.outcome import Status as Status
-from gpututor.json_dataclasses import read
+from gpututor.json_dataclasses import read, to_json
 
 SCHEMA_VERSION = 3
 READABLE_VERSIONS = (2, 3)
@@ -195,7 +195,8 @@ class Report:
         return next((verdict for verdict in self.verdicts if verdict.status.is_failure), None)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        data: dict[str, Any] = to_json(self)
+        return data
 
     @classmethod
     def from_json(cls, data: object) -> Report:

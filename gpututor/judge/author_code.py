@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import torch
@@ -117,10 +118,15 @@ def _execute(path: Path, source: str) -> ModuleType:
     module = ModuleType(path.stem)
     module.__file__ = str(path)
     try:
-        exec(compile(source, str(path), "exec"), module.__dict__)
+        exec(_compiled(source, str(path)), module.__dict__)
     except (Exception, SystemExit) as error:
         raise fault_of(error, path) from error
     return module
+
+
+@functools.lru_cache(64)
+def _compiled(source: str, file_name: str) -> CodeType:
+    return compile(source, file_name, "exec")
 
 
 MAX_BASELINES = 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -175,7 +175,7 @@ class Encoder:
             is_leaf=bool(tensor.is_leaf),
             pinned=bool(self.view.pinned(tensor)),
         )
-        return {**asdict(fact), "identity": str(fact.identity), "storage": str(fact.storage)}
+        return {**vars(fact), "identity": str(fact.identity), "storage": str(fact.storage)}
 
     def _module(self, module: torch.nn.Module) -> dict[str, Any]:
         self._refuse_in_key("modules")

@@ -40,8 +40,11 @@ def main() -> int:
     warm_up()
     gc.freeze()  # otherwise the first call begins with a collection of all of torch's objects: up to a second
     from gpututor.devices.probe import describe_devices
+    from gpututor.worker.machine import enter_idle_machine
 
-    return begin(socket_fd, stack, scratch, describe_devices(), own_namespace=isolation == "bubblewrap")
+    devices = describe_devices()
+    enter_idle_machine()
+    return begin(socket_fd, stack, scratch, devices, own_namespace=isolation == "bubblewrap")
 
 
 def warm_up() -> None:

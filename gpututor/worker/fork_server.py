@@ -51,6 +51,7 @@ from gpututor.processes import (
 )
 from gpututor.protocol.messages import SCRATCH_BYTES, SCRATCH_FILES
 from gpututor.worker.__main__ import begin, warm_up
+from gpututor.worker.machine import enter_idle_machine
 from gpututor.worker.seccomp import fork_with, leave_session_keyring
 
 HUGE_PAGE_BYTES = 2 << 20
@@ -197,6 +198,7 @@ def main() -> int:
             importlib.import_module(name)
     end_driver_sessions()
     server = Forker(control, own_namespace=isolation == "bubblewrap")
+    enter_idle_machine()
     # Children's garbage collectors skip these objects: looking at them would copy the pages.
     gc.collect()
     gc.freeze()

@@ -40,6 +40,7 @@ _ABSENT = object()
 _STATE = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
 _CONTENT = operator.attrgetter("cell_contents")
 _CHAIN = itertools.chain.from_iterable
+_END = (object(),)
 
 
 class Snapshot:
@@ -114,6 +115,9 @@ class _Namespace:
         self.read = operator.itemgetter(*self.names, *self.names[:1]) if self.names else _read_nothing
         """Reads all values at once, the first one twice: a getter of a single name returns no tuple."""
         self.values: tuple[object, ...] = self.read(space)[: len(self.names)]
+        kinds = set(map(type, self.names))
+        self.is_slow_to_look_up = self.is_table and any(isinstance(kind.__hash__, FunctionType) for kind in kinds)
+        """True for a table with keys that Python code hashes, such as operators of torch."""
 
     @property
     def is_table(self) -> bool:
@@ -125,7 +129,11 @@ class _Namespace:
         return _Namespace(self.space, names, self._before, self._after)
 
     def is_current(self) -> bool:
-        return not self.changed() and self.is_complete()
+        """Return True if no value has changed, and a table has no new entries."""
+        if not self.is_table:
+            return not self.changed()
+        entries = itertools.chain(self.space, self.space.values())
+        return self.is_complete() and all(map(operator.is_, entries, itertools.chain(self.names, self.values)))
 
     def is_complete(self) -> bool:
         """Return True unless a table has new entries."""
@@ -149,16 +157,21 @@ class _Namespaces:
 
     def __init__(self) -> None:
         self.all: list[_Namespace] = []
-        self._readers: list[Callable[[Any], tuple[object, ...]]] = []
+        self._readers: list[Callable[[Any], Iterable[object]]] = []
         self._spaces: list[Mapping[Any, Any]] = []
         self._values: list[object] = []
         self._absent: list[tuple[KeysView[Any], frozenset[Any]]] = []
 
     def add(self, namespace: _Namespace) -> None:
         self.all.append(namespace)
-        self._readers.append(namespace.read)
-        self._spaces.append(namespace.space)
-        self._values += (*namespace.values, *namespace.values[:1])
+        if namespace.is_slow_to_look_up:
+            self._readers += (dict.keys, dict.values)
+            self._spaces += (namespace.space, namespace.space)
+            self._values += (*namespace.names, *namespace.values)
+        else:
+            self._readers.append(namespace.read)
+            self._spaces.append(namespace.space)
+            self._values += (*namespace.values, *namespace.values[:1])
         if namespace.absent_names:
             self._absent.append((namespace.space.keys(), namespace.absent_names))
 
@@ -185,9 +198,12 @@ class _Namespaces:
         _is: Any = operator.is_,
         _call: Any = operator.call,
         _chain: Any = _CHAIN,
+        _end: Any = _END,
     ) -> bool:
+        parts = _map(_call, self._readers, self._spaces)
         try:
-            same: bool = _all(_map(_is, _chain(_map(_call, self._readers, self._spaces)), self._values))
+            # A table with fewer entries moves the end.
+            same: bool = _all(_map(_is, _chain((_chain(parts), _end)), _chain((self._values, _end))))
         except KeyError:  # a name was removed
             return False
         return same and _all([keys.isdisjoint(names) for keys, names in self._absent])

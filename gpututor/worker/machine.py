@@ -204,6 +204,21 @@ class EnteredMachine:
     virtual: VirtualMachine | None = None
 
 
+_idle_machine = contextlib.ExitStack()
+
+
+def enter_idle_machine() -> None:
+    """Patch torch once for the virtual machines of all scenarios, and, before a fork, of all workers."""
+    from gpututor.devices.virtual.session import idle_machine
+
+    _idle_machine.enter_context(idle_machine())
+
+
+def leave_idle_machine() -> None:
+    """Restore torch, if it is patched, before it is used outside virtual machines."""
+    _idle_machine.close()
+
+
 @contextlib.contextmanager
 def enter_machine(spec: MachineSpec, learner_file: str, *, observed: bool = True) -> Iterator[EnteredMachine]:
     """Enter the machine of `spec`, recorded by lines of `learner_file`; a real device only if `observed`."""
@@ -218,6 +233,7 @@ def enter_machine(spec: MachineSpec, learner_file: str, *, observed: bool = True
             machine.driver = scenario.driver
             yield EnteredMachine(recorder, _virtual_view(), VirtualMeter(machine), machine)
         return
+    leave_idle_machine()
     if spec.kind in ("cuda", "xpu"):  # mps has a single device
         torch.accelerator.set_device_index(spec.index)
     # The observer reads the clock first: its recording begins at 0.

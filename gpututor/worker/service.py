@@ -21,7 +21,7 @@ from gpututor.worker.connection import Connection, failed
 from gpututor.worker.files import collect_files, load_files, remove_written
 from gpututor.worker.guard import CallGuard, TamperGuard
 from gpututor.worker.integrity import MOST_NAMED
-from gpututor.worker.machine import CallMeasurement, EnteredMachine, enter_machine
+from gpututor.worker.machine import CallMeasurement, EnteredMachine, enter_machine, leave_idle_machine
 from gpututor.worker.ranks import destroy_process_group, device_of, serve_ranks
 from gpututor.worker.submission import (
     Build,
@@ -143,6 +143,7 @@ def _serve_scenario(connection: Connection, scratch: Path) -> None:
     request = first.header
     if request["op"] == "open":
         connection.sizes = Sizes(**request["sizes"])
+        leave_idle_machine()
         connection.answer(*load_files(first, connection.sizes))
         return
     if "processes" in request:

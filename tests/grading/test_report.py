@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import runpy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import jsonschema
@@ -82,6 +82,7 @@ def test_points_that_contradict_the_status_are_refused(status: Status, points: f
 def test_any_report_survives_a_round_trip_and_is_read_as_version_2(value: Report) -> None:
     assert Report.from_json(of_json(value)) == value
     assert Report.from_json(value.to_json()) == value
+    assert of_json(value) == json.loads(json.dumps(asdict(value)))
     old = of_json(value) | {"schema_version": 2}
     del old["source_notes"]
     read = Report.from_json(old)

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from pkgutil import resolve_name
 from types import FunctionType, ModuleType
@@ -225,6 +225,41 @@ def test_a_renewed_snapshot_keeps_the_original_code() -> None:
     vars(module)["TABLE"]["b"] = 2
     functions[1].__code__ = (lambda: 1).__code__
     assert renewed.changed() == ["module.TABLE[b]", "module.TABLE[a]"]
+
+
+class _KeyHashedByPython:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@pytest.mark.parametrize("key", [str, _KeyHashedByPython])
+def test_replaced_and_removed_entries_of_tables_are_reported(key: Callable[[str], Any]) -> None:
+    first, last = key("first"), key("last")
+    table: dict[Any, Any] = {first: _nothing, last: _nothing}
+    module = types.ModuleType("module")
+    vars(module).update(TABLE=table)
+    snapshot = Snapshot()
+    snapshot.add_tables(module)
+    assert snapshot.changed() == []
+    for changed in (first, last):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(table, changed, print)
+            assert snapshot.changed() == [f"module.TABLE[{changed}]"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(table, last)
+        assert snapshot.changed() == ["module.TABLE[last]"]
+    table[key("new")] = print
+    assert snapshot.changed() == []
+    renewed = snapshot.renewed()
+    assert renewed.changed() == []
+    del table[first]
+    assert renewed.changed() == snapshot.changed() == ["module.TABLE[first]"]
 
 
 @pytest.mark.parametrize("kind", mostly_long(["cpu", "virtual"], ["virtual"]))

@@ -202,6 +202,8 @@ class VirtualMachine:
         """True once CUDA has started. Counting the GPUs does not start it."""
         self.is_replaceable = False
         """True if `virtual_gpu()` may replace it, like the machine of a pytest session."""
+        self.is_idle = False
+        """True for a machine on which no program runs: see `session.idle_machine`."""
         self.in_bad_fork = False
         """True in a forked child of a process whose GPUs had started: CUDA does not survive a fork."""
         self.may_have_real_tensors = torch_private.real_cuda_has_started()

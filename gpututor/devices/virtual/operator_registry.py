@@ -23,9 +23,9 @@ _aten = torch.ops.aten
 Waits = Callable[..., bool]
 Rule = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 RULES: dict[Any, Rule] = {}
-"""Functions for operators or namespaces that need more than a call of the CPU's kernel; see `add_rules`."""
+"""Functions for operators or namespaces that need more than a call of the CPU's kernel; see `fill_tables`."""
 CALLS: dict[Any, Callable[..., Any]] = {}
-"""Functions that return what CUDA's kernels return, for operators whose CPU kernels differ; see `add_calls`."""
+"""Functions that return what CUDA's kernels return, for operators whose CPU kernels differ; see `fill_tables`."""
 
 
 def _growth(short: str, pointwise: bool) -> str:
@@ -370,15 +370,14 @@ def operator_of(func: Any) -> Operator:
     return OPERATORS.get(id(func)) or describe(func)
 
 
-def add_calls(calls: dict[Any, Callable[..., Any]]) -> None:
-    """Add functions to `CALLS`, and discard the records of all operators."""
-    if not calls.items() <= CALLS.items():
-        CALLS.update(calls)
-        OPERATORS.clear()
+def fill_tables(rules: dict[Any, Rule], calls: dict[Any, Callable[..., Any]]) -> None:
+    """Fill `RULES` and `CALLS`, and discard the records of all operators: they were made without the tables."""
+    RULES.update(rules)
+    CALLS.update(calls)
+    OPERATORS.clear()
 
 
-def add_rules(rules: dict[Any, Rule]) -> None:
-    """Add functions to `RULES`, and discard the records of all operators."""
-    if not rules.items() <= RULES.items():
-        RULES.update(rules)
-        OPERATORS.clear()
+def forget_custom_operators() -> None:
+    """Discard the records of operators outside torch: a program may define another operator of the same name."""
+    for key in [key for key, operator in OPERATORS.items() if operator.func.namespace not in TORCHS_OWN]:
+        del OPERATORS[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 
 import torch
 
@@ -21,7 +22,7 @@ from gpututor.devices.virtual.distributed.child_processes import MachineSettings
 from gpututor.devices.virtual.distributed.collectives import collective_rules
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine, is_on, set_active_machine
 from gpututor.devices.virtual.memory.settings import settings_of_environment
-from gpututor.devices.virtual.operator_registry import add_calls, add_rules
+from gpututor.devices.virtual.operator_registry import fill_tables, forget_custom_operators
 from gpututor.devices.virtual.operators import (
     attention_kernels,
     autocast,
@@ -75,7 +76,7 @@ def virtual_gpu(
     of `time` read the machine's clock in learner code, and `time.sleep` moves it. Without `values` the tensors have
     shapes only: nothing is computed, and an operation that needs a value raises `NoValues`. Raises `ValueError` for an
     impossible count or backend, `TutorError` for an unknown model, `RuntimeError` if a virtual GPU is on already. Only
-    the virtual GPU of a pytest session can be replaced by another inside a block.
+    the virtual GPU of a pytest session, or an idle machine, can be replaced by another inside a block.
     """
     options.warn_if_untested(torch.__version__)
     settings = MachineSettings(count, model, memory_bytes, tuple(backends), obey_environment, virtual_time, values)
@@ -84,41 +85,81 @@ def virtual_gpu(
         with _replacing(machine, settings):
             yield machine
         return
-    add_rules({**special_rules(), **shape_only.guarded(collective_rules()), **cuda_kernels.composite_rules()})
-    calls = {**cuda_kernels.DEVICE_CALLS, **recurrent.DEVICE_CALLS, **attention_kernels.DEVICE_CALLS}
-    add_calls({**calls, **half_precision.half_calls(calls)})
-    fill_handlers()
+    _fill_tables()
     child_processes.leave()
+    with _switched_on(machine), _on_machine(machine, settings), _program():
+        try:
+            yield machine
+        finally:
+            while _replacements:
+                _replacements.pop().undo.close()
+
+
+@contextmanager
+def _switched_on(machine: VirtualMachine) -> Iterator[None]:
+    """Make the machine the active machine of a patched torch inside the block."""
     with _lock:
         if is_on():
             raise RuntimeError("A virtual GPU is on already: leave its block before entering another.")
         set_active_machine(machine)
+    try:
+        with patch.apply_patches(PATCHES), cuda_kernels.composites(), watch_dynamo(), triton_kernels():
+            yield
+    finally:
+        set_active_machine(None)
+
+
+@contextmanager
+def _on_machine(machine: VirtualMachine, settings: MachineSettings) -> Iterator[None]:
+    """Put this thread and its child processes on the machine inside the block; with virtual time, `time` too."""
+    host = machine.clock.host
+    host.begin(None)
+    build = CUDA_BUILD if "cuda" in machine.backends else CPU_BUILD
+    with (
+        patch.patched((*build, *(TIME if settings.virtual_time else ()))),
+        virtual_time_of(host if settings.virtual_time else None),
+        child_processes.inherited_settings(settings, enter_inherited),
+    ):
+        yield
+
+
+@contextmanager
+def _program() -> Iterator[None]:
+    """Run this thread's operators on the active machine inside the block, and undo what its program has set."""
     context_before = torch_private.global_device_context()
     try:
-        table = (*PATCHES, *(CUDA_BUILD if "cuda" in machine.backends else CPU_BUILD))
-        with (
-            patch.apply_patches(table),
-            _on_clock(machine, virtual_time),
-            child_processes.inherited_settings(settings, enter_inherited),
-            cuda_kernels.composites(),
-            watch_dynamo(),
-            triton_kernels(),
-            ThreadModes(),
-        ):
+        with ThreadModes():
             try:
-                yield machine
+                yield
             finally:
-                while _replacements:
-                    _replacements.pop().undo.close()
                 profile.stop_active_session()
                 if torch_private.global_device_context() is not context_before:
                     torch.set_default_device(None if context_before is None else context_before.device)
                     torch_private.forget_global_device_context()
     finally:
-        set_active_machine(None)
         autocast.forget()
         moves.forget_pinned()
         nvtx.forget()
+        forget_custom_operators()
+
+
+@contextmanager
+def idle_machine() -> Iterator[None]:
+    """Patch torch for a block in which all programs run inside `virtual_gpu()`, which is fast to enter there."""
+    _fill_tables()
+    machine = _build(MachineSettings(0, DEFAULT_MODEL, None, ("cuda",)), None)
+    machine.is_replaceable = machine.is_idle = True
+    with _switched_on(machine):
+        yield
+
+
+@cache
+def _fill_tables() -> None:
+    """Fill the tables of operators and of functions with handlers, once for the process."""
+    rules = {**special_rules(), **shape_only.guarded(collective_rules()), **cuda_kernels.composite_rules()}
+    calls = {**cuda_kernels.DEVICE_CALLS, **recurrent.DEVICE_CALLS, **attention_kernels.DEVICE_CALLS}
+    fill_tables(rules, {**calls, **half_precision.half_calls(calls)})
+    fill_handlers()
 
 
 def enter_inherited(settings: MachineSettings) -> None:
@@ -156,15 +197,6 @@ def replaceable_virtual_gpu(
         yield machine
 
 
-@contextmanager
-def _on_clock(machine: VirtualMachine, virtual: bool) -> Iterator[None]:
-    """Put this thread on the machine's clock inside the block; `time` reads that clock if time is virtual."""
-    host = machine.clock.host
-    host.begin(None)
-    with patch.patched(TIME if virtual else ()), virtual_time_of(host if virtual else None):
-        yield
-
-
 class _Replacement:
     """A machine that replaces the active machine; `undo` restores the former."""
 
@@ -175,9 +207,11 @@ class _Replacement:
         self.undo = ExitStack()
         set_active_machine(machine)
         self.undo.callback(set_active_machine, before)
-        self.undo.enter_context(_on_clock(machine, settings.virtual_time))
-        self.undo.enter_context(child_processes.inherited_settings(settings, enter_inherited))
-        self.undo.callback(profile.stop_active_session)
+        self.undo.enter_context(_on_machine(machine, settings))
+        if before.is_idle:
+            self.undo.enter_context(_program())
+        else:
+            self.undo.callback(profile.stop_active_session)
 
 
 _replacements: list[_Replacement] = []

@@ -5,24 +5,39 @@ from __future__ import annotations
 import copy
 import io
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.backends.cuda import is_flash_attention_available
 
+from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import host_tensor, is_virtual, torch_private, virtual_gpu
+from gpututor.devices.virtual.operator_registry import operator_of
 from gpututor.devices.virtual.options import parse_size
-from gpututor.devices.virtual.patches import PATCHES, TIME
+from gpututor.devices.virtual.patches import CPU_BUILD, CUDA_BUILD, PATCHES, TIME
+from gpututor.devices.virtual.session import idle_machine
+from gpututor.trace.events import Kind
 from tests.support.virtual_gpus import printed, run_python
 
 _ABSENT = object()
 
 
+@pytest.fixture(params=[nullcontext, idle_machine], ids=["alone", "in an idle machine"])
+def surroundings(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Enter each machine of a test as a program does, or as a worker does."""
+    before = _attributes()
+    with request.param():
+        yield
+    assert _attributes() == before
+
+
 def _attributes() -> dict[str, object]:
     results = {}
-    for patch in (*PATCHES, *TIME):
+    for patch in (*PATCHES, *TIME, *CUDA_BUILD, *CPU_BUILD):
         results[f"{patch.owner}.{patch.name}"] = vars(patch.owner_object()).get(patch.name, _ABSENT)
     results["loaders"] = tuple(torch_private.storage_loaders)
     return results
@@ -46,6 +61,7 @@ def _fail_with_a_default_device() -> None:
     raise ZeroDivisionError
 
 
+@pytest.mark.usefixtures("surroundings")
 def test_torch_is_restored_after_an_exception_too() -> None:
     before = _attributes()
     with pytest.raises(ZeroDivisionError), virtual_gpu(1):
@@ -54,6 +70,7 @@ def test_torch_is_restored_after_an_exception_too() -> None:
     assert torch.ones(1).device.type == "cpu"
 
 
+@pytest.mark.usefixtures("surroundings")
 @pytest.mark.parametrize("pop", [torch.overrides._pop_mode, torch.utils._python_dispatch._pop_mode])
 def test_leaving_after_a_mode_was_popped_says_so(pop: Callable[[], object]) -> None:
     before = torch.utils._python_dispatch.is_in_torch_dispatch_mode()
@@ -65,6 +82,7 @@ def test_leaving_after_a_mode_was_popped_says_so(pop: Callable[[], object]) -> N
         pass
 
 
+@pytest.mark.usefixtures("surroundings")
 def test_each_machine_starts_fresh() -> None:
     with virtual_gpu(2):
         torch.cuda.set_device(1)
@@ -99,6 +117,7 @@ def test_each_machine_starts_fresh() -> None:
     ],
 )
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:1"])
+@pytest.mark.usefixtures("surroundings")
 def test_a_tensor_of_an_earlier_machine_raises_on_a_later_machine(
     use: Callable[[torch.Tensor], object], device: str
 ) -> None:
@@ -115,10 +134,49 @@ def test_a_tensor_of_an_earlier_machine_raises_on_a_later_machine(
 
 
 def test_two_machines_at_once_are_refused() -> None:
-    with virtual_gpu(1), pytest.raises(RuntimeError, match="is on already"), virtual_gpu(1):
-        pass
+    for enter in (virtual_gpu, idle_machine):
+        with virtual_gpu(1), pytest.raises(RuntimeError, match="is on already"), enter():
+            pass
     with virtual_gpu(1):
         pass
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_a_program_leaves_nothing_to_the_next() -> None:
+    with virtual_gpu(1):
+        torch.set_default_device("cuda")
+        torch.cuda.nvtx.range_push("open")
+        host = torch.ones(2, device="cpu").pin_memory()
+        assert (torch.version.cuda is None, is_flash_attention_available()) == (False, True)
+    with virtual_gpu(1, backends=()):
+        assert not torch.cuda.is_available()
+        assert (torch.version.cuda is None, is_flash_attention_available()) == (True, False)
+    with virtual_gpu(1, recorder=(recorder := Recorder())):
+        assert not host.is_pinned()
+        assert torch.version.cuda is not None
+        assert torch.ones(1).device.type == "cpu"
+        torch.cuda.nvtx.range_pop()
+        assert Kind.RANGE not in recorder.trace.kinds()
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_the_next_program_can_define_an_operator_of_the_same_name_anew() -> None:
+    for factor in (2, 3):
+        with virtual_gpu(1):
+
+            @torch.library.custom_op("gpututor_tests::scaled", mutates_args=())
+            def scaled(x: torch.Tensor, factor: int = factor) -> torch.Tensor:
+                return x * factor
+
+            assert scaled(torch.ones(2, device="cuda")).tolist() == [factor, factor]
+
+
+def test_records_of_torchs_operators_are_made_once() -> None:
+    with virtual_gpu(1):
+        torch.ones(2, device="cuda").tanh()
+    record = operator_of(torch.ops.aten.tanh.default)
+    with virtual_gpu(2):
+        assert operator_of(torch.ops.aten.tanh.default) is record
 
 
 @pytest.mark.parametrize(("count", "backends"), [(-1, ["cuda"]), (9, ["cuda"]), (1, ["tpu"])])

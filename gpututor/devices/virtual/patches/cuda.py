@@ -163,7 +163,14 @@ CUDA_BUILD: tuple[Patch, ...] = (
     ),
 )
 """Patches for a machine whose backends include cuda."""
-CPU_BUILD: tuple[Patch, ...] = (*patch_all("torch.version", "programs expect a build without CUDA", cuda=None),)
+CPU_BUILD: tuple[Patch, ...] = (
+    *patch_all("torch.version", "programs expect a build without CUDA", cuda=None),
+    *(
+        Patch(patch.owner, patch.name, getattr(patch.owner_object(), patch.name), "undoes a patch of CUDA_BUILD")
+        for patch in CUDA_BUILD
+        if patch.owner == "torch._C"
+    ),
+)
 """Patches for any other machine, which looks like a build without CUDA."""
 
 
