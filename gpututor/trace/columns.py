@@ -18,6 +18,8 @@ from gpututor.trace.events import DTYPES, NUMBERS, Event, Kind
 
 LIMIT = 1_000_000
 """Default number of events of a trace."""
+MOST_STORED = 10_000
+"""Most events that a complete trace stores for its next reading: about 4 MiB."""
 MOST_BYTES = 1 << 62
 """Largest size of an event."""
 BLOCK = 256
@@ -106,6 +108,13 @@ class Trace:
         self._blocks: list[bytearray] = []
         """The rows, `BLOCK` of them in each."""
         self._numbers = count()
+        self._is_complete = False
+        self._events: tuple[Event, ...] | None = None
+
+    def completed(self) -> Trace:
+        """Return this trace, to which nothing will be added: its events are read once, unless there are many."""
+        self._is_complete = True
+        return self
 
     def add(
         self,
@@ -192,6 +201,12 @@ class Trace:
 
     def __iter__(self) -> Iterator[Event]:
         """Yield the complete events."""
+        if self._is_complete and len(self) <= MOST_STORED:
+            self._events = self._events or tuple(self._read())
+            return iter(self._events)
+        return self._read()
+
+    def _read(self) -> Iterator[Event]:
         names, devices, files = (table.texts().__getitem__ for table in (self.names, self.devices, self.files))
         read: dict[str, Callable[[Any], Any]] = {
             "kind": _KINDS.__getitem__,
@@ -208,7 +223,7 @@ class Trace:
             columns: dict[str, Any] = {name: _part(block, name)[:filled].tolist() for name in TYPES}
             if 0 in (kinds := columns["kind"]):
                 columns = {name: compress(values, kinds) for name, values in columns.items()}
-            # Checks read a trace many times, so no event takes a step of this function.
+            # No event takes a step of this function.
             values = (map(read[name], column) if name in read else column for name, column in columns.items())
             yield from map(Event._make, zip(*values, strict=True))
 

@@ -74,7 +74,7 @@ def trace_from_json(data: object, *, limit: int = LIMIT) -> Trace:
         columns[name] = _column(name, map(operator.add, read[name], columns[before]) if before else read[name])
     tables = _tables({table: _texts(data.get(table), table, 3 * length + 1) for table in _TABLE_NAMES})
     _check_ranges(columns, tables)
-    return Trace.of(columns, tables, _count(data, "dropped"), limit)
+    return Trace.of(columns, tables, _count(data, "dropped"), limit).completed()
 
 
 def _count(data: dict[str, Any], name: str) -> int:
