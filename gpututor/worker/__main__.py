@@ -40,11 +40,14 @@ def main() -> int:
     warm_up()
     gc.freeze()  # otherwise the first call begins with a collection of all of torch's objects: up to a second
     from gpututor.devices.probe import describe_devices
-    from gpututor.worker.machine import enter_idle_machine
+    from gpututor.worker.machine import enter_idle_machine, leave_idle_machine
 
     devices = describe_devices()
     enter_idle_machine()
-    return begin(socket_fd, stack, scratch, devices, own_namespace=isolation == "bubblewrap")
+    try:
+        return begin(socket_fd, stack, scratch, devices, own_namespace=isolation == "bubblewrap")
+    finally:
+        leave_idle_machine()
 
 
 def warm_up() -> None:
@@ -59,13 +62,15 @@ def warm_up() -> None:
 
     code_of_worker()  # before the first machine, which patches classes of torch
     # The output of a run is the learner's; `gpututor doctor` names an untested torch.
+    from gpututor.devices.virtual import virtual_gpu
     from gpututor.devices.virtual.options import UntestedTorch
 
     warnings.simplefilter("ignore", UntestedTorch)
-    with _virtual_machine():
+    with virtual_gpu(obey_environment=False):  # without a guard, whose snapshot is to have these operators
         _call_usual_operators()
-    with _virtual_machine(backends=()):  # its snapshot of torch differs
-        pass
+    for backends in (("cuda",), ()):  # the snapshots of torch differ
+        with _virtual_machine(backends=backends):
+            pass
 
 
 @contextlib.contextmanager
