@@ -1,7 +1,8 @@
 """Entry point of the fork server: `python -I -m gpututor.worker.fork_server CONTROL ISOLATION`. Linux only.
 
-The server has imported everything that a run needs, and never computes: after one matrix product here, a forked child
-would hang. Each child serves one submission. The judge sends JSON over the control socket, one message at a time:
+The server has imported everything that a run needs, has patched torch for virtual machines, and never computes: after
+one matrix product here, a forked child would hang. Each child serves one submission. The judge sends JSON over the
+control socket, one message at a time:
 
 - `fork` with a number, a scratch folder, and three descriptors (the child's socket, its output pipe, the pipe for its
   stack): answered with a pidfd of the child;
