@@ -234,19 +234,20 @@ class Trace:
 
     def column(self, name: str) -> array[Any]:
         """Return a copy of one column; rows with kind 0 are incomplete."""
-        return self._copied(name, len(self))
+        return self._copied(name, 0, len(self))
 
-    def _copied(self, name: str, length: int) -> array[Any]:
+    def _copied(self, name: str, start: int, end: int) -> array[Any]:
         values = array(TYPES[name])
-        for block in self._blocks:
+        first = start >> _SHIFT
+        for block in self._blocks[first:]:
             values.frombytes(_part(block, name).tobytes())
-        del values[length:]
-        return values
+        before = first << _SHIFT
+        return values[start - before : max(end - before, 0)]
 
     def columns(self, start: int = 0) -> Columns:
         """Return all columns from event `start` on, without incomplete rows; partners are renumbered, or -1."""
-        length = len(self)
-        columns = {name: self._copied(name, length)[start:] for name in TYPES}
+        end = len(self)
+        columns = {name: self._copied(name, start, end) for name in TYPES}
         kinds = columns["kind"]
         if not start and 0 not in kinds:
             return columns

@@ -44,6 +44,11 @@ def test_events_after_the_limit_are_only_counted() -> None:
     assert (len(endless), endless.dropped) == (3, 0)
 
 
+def test_a_complete_trace_gives_the_same_events_each_time() -> None:
+    trace, events = filled(BLOCK + 5)
+    assert list(trace.completed()) == list(trace) == events
+
+
 def test_a_part_of_a_trace_renumbers_partners() -> None:
     trace = Trace()
     for partner in (-1, 0, 1, 2, -1):
@@ -56,10 +61,11 @@ def test_a_part_of_a_trace_renumbers_partners() -> None:
     assert len(trace.since(5)) == len(trace.since(9)) == 0
 
 
-def test_long_parts_keep_every_field() -> None:
+@pytest.mark.parametrize("start", [BLOCK - 3, BLOCK, BLOCK + 3])
+def test_long_parts_keep_every_field(start: int) -> None:
     trace, events = filled(2 * BLOCK + 5)
-    for event, before in zip(trace.since(BLOCK - 3), events[BLOCK - 3 :], strict=True):
-        partner = before.partner - (BLOCK - 3)
+    for event, before in zip(trace.since(start), events[start:], strict=True):
+        partner = before.partner - start
         expected = {name: getattr(before, name) for name in TYPES} | {"partner": max(partner, -1)}
         assert {name: getattr(event, name) for name in TYPES} == expected
 
