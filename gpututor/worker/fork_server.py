@@ -29,6 +29,7 @@ import importlib
 import json
 import os
 import re
+import select
 import signal
 import socket
 import struct
@@ -52,7 +53,7 @@ from gpututor.processes import (
 )
 from gpututor.protocol.messages import SCRATCH_BYTES, SCRATCH_FILES
 from gpututor.worker.__main__ import begin, warm_up
-from gpututor.worker.machine import enter_idle_machine
+from gpututor.worker.machine import enter_idle_machine, leave_idle_machine
 from gpututor.worker.seccomp import fork_with, leave_session_keyring
 
 HUGE_PAGE_BYTES = 2 << 20
@@ -184,7 +185,9 @@ def _check_call(result: int, what: str) -> None:
 
 LONGEST_MESSAGE = 8192
 MORE_MODULES = ("torch.export._trace", "torch.utils.benchmark", "gpututor.devices.virtual.compiler.inductor")
-"""Two seconds of imports that few submissions need: paid once here."""
+"""Two seconds of imports that few submissions need. The first verdicts do not wait for them: see `Forker.serve`."""
+PAUSE_S = 0.5
+FIRST_CHILDREN = 4
 
 
 def main() -> int:
@@ -194,21 +197,31 @@ def main() -> int:
     control, isolation = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
     control.set_inheritable(False)
     warm_up()
-    for name in MORE_MODULES:
-        with contextlib.suppress(ImportError):  # another version of torch may not have them
-            importlib.import_module(name)
     end_driver_sessions()
     server = Forker(control, own_namespace=isolation == "bubblewrap")
-    enter_idle_machine()
-    # Children's garbage collectors skip these objects: looking at them would copy the pages.
-    gc.collect()
-    gc.freeze()
-    collapse_huge_pages()
+    prepare_to_fork()
     try:
         server.serve()
     finally:
         kill_descendants()
     return 0
+
+
+def prepare_to_fork() -> None:
+    """Do once what each child would have to do: patch torch, and put what it only reads where a fork is cheap."""
+    enter_idle_machine()
+    # Children's garbage collectors skip these objects: looking at them would copy the pages.
+    gc.collect()
+    gc.freeze()
+    collapse_huge_pages()
+
+
+def import_more_modules() -> None:
+    leave_idle_machine()  # modules that are imported on a machine could keep its functions
+    for name in MORE_MODULES:
+        with contextlib.suppress(ImportError):  # another version of torch may not have them
+            importlib.import_module(name)
+    prepare_to_fork()
 
 
 class Forker:
@@ -219,26 +232,41 @@ class Forker:
         self._own_namespace = own_namespace
         self._children: dict[int, _Child] = {}
         """Children by the judge's numbers; not reaped."""
+        self._has_more = False
+        self._ended = 0
         self._devices = _describe_devices_in_child()
 
     def serve(self) -> None:
-        """Serve until the judge ends."""
+        """Serve until the judge ends.
+
+        Import `MORE_MODULES` once a child has ended and the judge pauses. Without a pause, the judge waits for that
+        after the first children. So the imports do not disturb the times of a submission that runs.
+        """
+        has_ended = False
         while True:
             try:
+                if has_ended and not self._has_more and not select.select([self._control], [], [], PAUSE_S)[0]:
+                    self._import_more()
                 message, descriptors, _, _ = socket.recv_fds(self._control, LONGEST_MESSAGE, 3)
                 if not message:
                     return
                 request = json.loads(message)
-                number = request["number"]
+                number, has_ended = request["number"], request["op"] == "end"
                 if request["op"] == "fork":
                     self._fork(number, Path(request["scratch"]), descriptors)
                 elif request["op"] == "status":
                     self._say({"number": number, "status": self._children[number].status()})
                 else:
                     self._end(number)
+                    if self._ended == FIRST_CHILDREN and not self._has_more:
+                        self._import_more()
                     self._say({"number": number, "ended": True})
             except ConnectionError:
                 return
+
+    def _import_more(self) -> None:
+        self._has_more = True
+        import_more_modules()
 
     def _say(self, answer: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
         socket.send_fds(self._control, [json.dumps(answer).encode()], descriptors)
@@ -294,6 +322,7 @@ class Forker:
         os.waitpid(child.pid, 0)
         child.close()
         del self._children[number]
+        self._ended += 1
         reap_orphans({child.pid for child in self._children.values()})
 
 

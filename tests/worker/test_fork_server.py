@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -58,6 +62,68 @@ def test_a_kernel_without_huge_pages_changes_nothing(monkeypatch: pytest.MonkeyP
     fork_server.collapse_huge_pages()
     monkeypatch.setattr(fork_server, "_private_regions", lambda: (_ for _ in ()).throw(OSError("no /proc")))
     fork_server.collapse_huge_pages()
+
+
+class ServedForker:
+    """A server without children, in a thread; `events` are its answers and `imported`, in their order."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.events: list[object] = []
+        self._imported = threading.Event()
+        patch.setattr(fork_server, "_describe_devices_in_child", list)
+        patch.setattr(fork_server, "import_more_modules", self._import)
+        self._judge, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        forker = fork_server.Forker(control, own_namespace=False)
+        patch.setattr(forker, "_end", lambda number: patch.setattr(forker, "_ended", forker._ended + 1))
+        patch.setattr(forker, "_fork", lambda *_: forker._say({"forked": True}))
+        self._thread = threading.Thread(target=forker.serve)
+        self._thread.start()
+
+    def ask(self, op: str) -> None:
+        self._judge.sendall(json.dumps({"op": op, "number": 0, "scratch": ""}).encode())
+        self.events.append(json.loads(self._judge.recv(1000)))
+
+    def wait_for_import(self, seconds: float) -> bool:
+        return self._imported.wait(seconds)
+
+    def close(self) -> None:
+        self._judge.close()
+        self._thread.join()
+
+    def _import(self) -> None:
+        self.events.append("imported")
+        self._imported.set()
+
+
+@pytest.fixture
+def forker(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedForker]:
+    served = ServedForker(monkeypatch)
+    yield served
+    served.close()
+
+
+def test_more_modules_are_imported_in_a_pause_after_a_child(
+    forker: ServedForker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_server, "PAUSE_S", 0.01)
+    forker.ask("fork")
+    assert not forker.wait_for_import(0.2)  # the child may be running
+    forker.ask("end")
+    assert forker.wait_for_import(20)
+    for _ in range(2 * fork_server.FIRST_CHILDREN):
+        forker.ask("end")
+    assert forker.events.count("imported") == 1
+
+
+def test_without_a_pause_the_judge_waits_for_more_modules(
+    forker: ServedForker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_server, "PAUSE_S", 60)
+    for _ in range(fork_server.FIRST_CHILDREN - 1):
+        forker.ask("end")
+    assert "imported" not in forker.events
+    forker.ask("end")
+    assert forker.events[-2] == "imported"
 
 
 @pytest.mark.parametrize(
