@@ -5,8 +5,9 @@
 
 One judge, then two judges at once, grade the solutions of the shipped exercises without a speed limit on the virtual
 GPU. Then two judges grade the solutions of all exercises. The naive way is a fresh Python for each solution. This
-Python imports torch and the virtual GPU, runs the solution once, and checks nothing. Memory is the resident memory of a
-judge and its fork server, after a tenth of the gradings and at the end.
+Python imports torch and the virtual GPU, runs the solution once, and checks nothing. The first verdict includes the
+start of its judge. Memory is the resident memory of a judge and its fork server, after a tenth of the gradings and at
+the end.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def _check_call(result: int, what: str) -> None:
 
 LONGEST_MESSAGE = 8192
 MORE_MODULES = ("torch.export._trace", "torch.utils.benchmark", "gpututor.devices.virtual.compiler.inductor")
-"""Two seconds of imports that few submissions need. The first verdicts do not wait for them: see `Forker.serve`."""
+"""Imports that take a second and that few submissions need. The first verdicts do not wait for them: see `serve`."""
 PAUSE_S = 0.5
 FIRST_CHILDREN = 4
 
