@@ -189,6 +189,7 @@ def faults(chosen: Iterable[Any], dtype: torch.dtype, samples_each: int, conjuga
         for op in chosen:
             torch.manual_seed(0)
             differentiable = op.supports_autograd and dtype in op.backward_dtypesIfCUDA
+            differentiable = differentiable and (dtype.is_floating_point or dtype.is_complex)
             try:
                 for sample in islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), samples_each):
                     fault = _fault(op, sample, dtype, conjugated)

@@ -197,6 +197,15 @@ def _nonzero(tensor: Tensor) -> Any:
     return places if places.numel() else places.new_empty(places.shape[::-1]).t()
 
 
+def _nansum(tensor: Tensor, dim: list[int] | None = None, keepdim: bool = False, **options: Any) -> Any:
+    """Sum complex numbers too, which the CPU's kernel refuses (ReduceSumProdKernel.cu)."""
+    into = "out" in options
+    if not tensor.is_complex():
+        return (aten.nansum.out if into else aten.nansum.default)(tensor, dim, keepdim, **options)
+    call = aten.sum.IntList_out if into else aten.sum.dim_IntList
+    return call(tensor.masked_fill(tensor.isnan(), 0), dim, keepdim, **options)
+
+
 def _eig(tensor: Tensor) -> Any:
     """Return eigenvectors in row-major order, as cuSOLVER's Xgeev does."""
     values, vectors = aten.linalg_eig.default(tensor)
@@ -237,6 +246,7 @@ DEVICE_CALLS: dict[Any, Call] = {
     aten.linalg_eig.default: _eig,
     aten.log_sigmoid_backward.default: _log_sigmoid_backward,
     aten.log_sigmoid_forward.default: _log_sigmoid,
+    **dict.fromkeys((aten.nansum.default, aten.nansum.out), _nansum),
     aten.nonzero.default: _nonzero,
     **{func: _native_norm(func) for func in (aten.native_batch_norm.default, aten._native_batch_norm_legit.default)},
 }

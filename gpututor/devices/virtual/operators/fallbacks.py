@@ -27,7 +27,6 @@ REFUSALS = (NotImplementedError, RuntimeError, IndexError)
 
 _NO_HALF = re.compile(r"not implemented for '(Half|BFloat16|ComplexHalf)'|MKL FFT doesn't support tensors of type")
 _NO_KERNEL = re.compile(r"Could not run '(aten::\w+)[.\w]*' with arguments from the '\w*CPU' backend")
-_NO_COMPLEX = re.compile(r"(\w+) on CPU does not support complex inputs")
 _OUT_OF_RANGE = re.compile(
     r"index out of range|is out of bounds|out of bounds$|Expected idx >= 0|all elements of input should be between 0"
     r"|tried to access index|is not in the valid range|Indices are out of bounds"
@@ -54,12 +53,9 @@ def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> 
         return _divide_by_zero(op, hosts, named)
     if op.facts.half_on_cuda and _NO_HALF.search(message):
         return in_single(op.call, op.func, hosts, named)
-    if (real_only := _NO_COMPLEX.search(message)) is not None:
-        call = f"torch.{real_only[1]} of complex tensors"
-    elif (missing := _NO_KERNEL.search(message)) is not None:
-        call = "torch.ops." + missing[1].replace("::", ".")
-    else:
+    if (missing := _NO_KERNEL.search(message)) is None:
         raise in_cudas_name(error, op) from error.__cause__
+    call = "torch.ops." + missing[1].replace("::", ".")
     raise cuda_errors.unsupported(call, "The CPU has no such kernel.") from error
 
 

@@ -38,7 +38,7 @@ _UNSUPPORTED = {
     *("torch.ops.aten._flash_attention_forward", "torch.ops.aten._efficient_attention_forward"),
 }
 
-_REFUSED_COMPLEX = frozenset({"nanmean", "nansum"})
+_NOT_ON_THE_CPU = frozenset({"nanmean", "nansum"})
 """The CPU has them for real numbers only."""
 
 
@@ -65,16 +65,25 @@ def test_every_operator_matches_the_cpu(dtype: torch.dtype, part: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("conjugated", [False, True], ids=["plain", "conjugated"])
 def test_every_complex_operator_accepts_conjugate_views(conjugated: bool) -> None:
-    operators = [op for op in _supported(torch.complex64) if samples.name_of(op) not in _REFUSED_COMPLEX]
+    operators = [op for op in _supported(torch.complex64) if samples.name_of(op) not in _NOT_ON_THE_CPU]
     assert len(operators) > 370
     # This operator refuses conjugate views on every device.
     assert set(samples.faults(operators, torch.complex64, 4, conjugated)) == ({"view_as_real"} if conjugated else set())
 
 
-@pytest.mark.parametrize("name", sorted(_REFUSED_COMPLEX))
-def test_a_sum_without_complex_support_on_the_cpu_is_refused_by_name(name: str) -> None:
-    with virtual_gpu(), pytest.raises(NotImplementedError, match=r"torch\.nansum of complex tensors"):
-        getattr(torch, name)(torch.ones(2, dtype=torch.complex64, device="cuda"))
+def test_complex_sums_leave_out_what_is_partly_nan() -> None:
+    nan = float("nan")
+    values = [[1 + 2j, complex(nan, 1)], [complex(1, nan), 3j]]
+    with virtual_gpu():
+        x = torch.tensor(values, device="cuda", requires_grad=True)
+        assert torch.nansum(x).item() == 1 + 5j
+        assert torch.nansum(x, 0, keepdim=True).tolist() == [[1 + 2j, 3j]]
+        out = torch.empty(2, dtype=x.dtype, device="cuda")
+        assert torch.nansum(x.detach(), 1, out=out).tolist() == out.tolist() == [1 + 2j, 3j]
+        assert torch.nanmean(x).item() == (1 + 5j) / 2
+        torch.nansum(x, dtype=torch.complex128).abs().backward()
+        assert x.grad is not None
+        assert (x.grad != 0).tolist() == [[True, False], [False, True]]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
