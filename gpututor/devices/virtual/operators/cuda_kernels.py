@@ -206,6 +206,27 @@ def _nansum(tensor: Tensor, dim: list[int] | None = None, keepdim: bool = False,
     return call(tensor.masked_fill(tensor.isnan(), 0), dim, keepdim, **options)
 
 
+def _histc(tensor: Tensor, bins: int = 100, min: float = 0, max: float = 0, **options: Any) -> Any:
+    """Count integers too, with the arithmetic of their dtype, which the CPU's kernel refuses (SummaryOps.cu)."""
+    if tensor.is_floating_point():
+        return (aten.histc.out if options else aten.histc.default)(tensor, bins, min, max, **options)
+    low, high = int(min), int(max)
+    if low == high and tensor.numel() and tensor.device.type != "meta":
+        low, high = int(tensor.min()), int(tensor.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if bins <= 0:
+        raise RuntimeError("bins must be > 0")
+    if low >= high or low < torch.iinfo(tensor.dtype).min:
+        raise RuntimeError("max must be larger than min")
+    counts = tensor.new_zeros(bins)
+    if tensor.device.type != "meta":
+        counted = tensor[(tensor >= low) & (tensor <= high)].long()
+        places = ((counted - low) * bins // (high - low)).clamp(max=bins - 1)
+        counts.index_add_(0, places, counts.new_ones(places.shape))
+    return options["out"].resize_(bins).copy_(counts) if options else counts
+
+
 def _eig(tensor: Tensor) -> Any:
     """Return eigenvectors in row-major order, as cuSOLVER's Xgeev does."""
     values, vectors = aten.linalg_eig.default(tensor)
@@ -243,6 +264,7 @@ DEVICE_CALLS: dict[Any, Call] = {
     aten.cudnn_grid_sampler_backward.default: lambda input, grid, grad: aten.grid_sampler_2d_backward.default(
         grad, input, grid, 0, 0, True, [True, True]
     ),
+    **dict.fromkeys((aten.histc.default, aten.histc.out), _histc),
     aten.linalg_eig.default: _eig,
     aten.log_sigmoid_backward.default: _log_sigmoid_backward,
     aten.log_sigmoid_forward.default: _log_sigmoid,

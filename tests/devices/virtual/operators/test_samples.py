@@ -71,6 +71,23 @@ def test_every_complex_operator_accepts_conjugate_views(conjugated: bool) -> Non
     assert set(samples.faults(operators, torch.complex64, 4, conjugated)) == ({"view_as_real"} if conjugated else set())
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
+def test_integers_are_counted_in_bins(dtype: torch.dtype) -> None:
+    values = torch.tensor([0, 1, 1, 2, 5, 9, 9, 10])
+    with virtual_gpu():
+        x = values.to("cuda", dtype)
+        for bins, low, high in ((5, 0, 0), (3, 0, 9), (4, 1, 2), (2, 0, 1)):
+            counts = torch.histc(x, bins, low, high)
+            assert counts.dtype is dtype
+            assert counts.tolist() == torch.histc(values.double(), bins, low, high).tolist()
+        assert torch.histc(x[-1:], 2).tolist() == [0, 1]
+        assert torch.histc(x, 2, out=torch.empty(0, dtype=dtype, device="cuda")).tolist() == [4, 4]
+        with pytest.raises(RuntimeError, match="max must be larger than min"):
+            torch.histc(x, 2, 3, 1)
+        with pytest.raises(RuntimeError, match="bins must be > 0"):
+            torch.histc(x, 0)
+
+
 def test_complex_sums_leave_out_what_is_partly_nan() -> None:
     nan = float("nan")
     values = [[1 + 2j, complex(nan, 1)], [complex(1, nan), 3j]]
