@@ -187,7 +187,9 @@ LONGEST_MESSAGE = 8192
 MORE_MODULES = ("torch.export._trace", "torch.utils.benchmark", "gpututor.devices.virtual.compiler.inductor")
 """Imports that take a second and that few submissions need. The first verdicts do not wait for them: see `serve`."""
 PAUSE_S = 0.5
+"""Seconds without a request after which the judge pauses."""
 FIRST_CHILDREN = 4
+"""Children that end before the judge has to wait for the imports."""
 
 
 def main() -> int:

@@ -145,7 +145,7 @@ def _program() -> Iterator[None]:
 
 @contextmanager
 def idle_machine() -> Iterator[None]:
-    """Patch torch for a block in which all programs run inside `virtual_gpu()`, which is fast to enter there."""
+    """Patch torch for a block in which all programs run inside `virtual_gpu()`, which then need not patch it."""
     _fill_tables()
     machine = _build(MachineSettings(0, DEFAULT_MODEL, None, ("cuda",)), None)
     machine.is_replaceable = machine.is_idle = True
