@@ -15,28 +15,28 @@ from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, reque
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors import tensor as bits
 from gpututor.devices.virtual.tensors.moves import record_copy_of_bytes
-from gpututor.devices.virtual.tensors.storage import VirtualStorage, gpu_device, storage_on, typed
+from gpututor.devices.virtual.tensors.storage import (
+    COPY,
+    VirtualStorage,
+    gpu_device,
+    storage_on,
+    typed,
+    virtual_storage,
+)
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 PRIORITY = 5
 """Priority of the loader: lower numbers come first, and torch's own loader for CUDA has 20."""
 
 
-_COPY = "aten::copy_"
-"""The operator that copies a storage (torch/csrc/StorageMethods.cpp)."""
-
-
 class _Session(threading.local):
-    """Storages of the current `torch.save` or `torch.load` of this thread, by identity."""
+    """Number of unfinished calls of `torch.save` and `torch.load` in this thread."""
 
     depth = 0
 
     def __init__(self) -> None:
-        self.devices: dict[int, torch.device] = {}
-        self.blocks: dict[int, Allocation] = {}
         self.outlines: dict[int, torch.UntypedStorage] = {}
-        """Storages without values that replace the storages of the file in shape-only mode."""
-        self.alive: list[Any] = []
+        """Storages without values that replace the storages of the file in shape-only mode, by identity."""
 
 
 _session = _Session()
@@ -51,10 +51,7 @@ def _during(call: Any, args: Any, kwargs: Any) -> Any:
     finally:
         _session.depth -= 1
         if not _session.depth:
-            _session.devices.clear()
-            _session.blocks.clear()
             _session.outlines.clear()
-            _session.alive.clear()
 
 
 def save(*args: Any, **kwargs: Any) -> Any:
@@ -71,10 +68,8 @@ def _untyped(storage: Any) -> Any:
 
 def location_of(storage: Any) -> str | None:
     """Return the location that torch.save writes for a storage, such as `cuda:1`; None for a CPU storage."""
-    if isinstance(storage, VirtualStorage):
-        raise cuda_errors.unsupported("saving an UntypedStorage", "Save the tensor.")
-    device = _session.devices.get(_untyped(storage)._cdata)
-    return None if device is None else str(device)
+    virtual = virtual_storage(storage)
+    return None if virtual is None else str(virtual.device)
 
 
 def place(storage: Any, location: str) -> Any:
@@ -89,15 +84,11 @@ def place(storage: Any, location: str) -> Any:
             f"Attempting to deserialize object on CUDA device {index} but torch.cuda.device_count() is "
             f"{len(machine.gpus)}. Please use torch.load with map_location to map your storages to an existing device."
         )
-    untyped = _untyped(storage)
-    if untyped._cdata not in _session.devices:
-        gpu = machine.gpus[index]
-        _session.devices[untyped._cdata] = gpu.device
-        gpu.memory.of_thread.writer = None
-        _session.blocks[untyped._cdata] = Allocation(gpu.memory, untyped.nbytes())
-        _session.alive.append(untyped)
-        record_copy_of_bytes(CPU, gpu.device, untyped.nbytes(), _COPY)
-    return storage
+    untyped, gpu = _untyped(storage), machine.gpus[index]
+    gpu.memory.of_thread.writer = None
+    block = Allocation(gpu.memory, untyped.nbytes())
+    record_copy_of_bytes(CPU, gpu.device, untyped.nbytes(), COPY)
+    return VirtualStorage(untyped, block, gpu.device)
 
 
 def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False) -> Any:
@@ -119,16 +110,16 @@ def storage_to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
 
 def rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> torch.Tensor:
     """Replace `torch._utils._rebuild_tensor`: a tensor whose storage was placed on a GPU is virtual."""
-    untyped = _untyped(storage)
-    device, block = _session.devices.get(untyped._cdata), _session.blocks.get(untyped._cdata)
-    if device is None:
+    placed = virtual_storage(storage)
+    if placed is None:
         return cast(torch.Tensor, _real_rebuild(storage, storage_offset, size, stride))
+    untyped = placed._host
     with torch_private.host_only():
         if not active_machine().values:
             outline = torch.UntypedStorage(untyped.nbytes(), device=NOWHERE)
             untyped = _session.outlines.setdefault(untyped._cdata, outline)
         host = torch.empty((0,), dtype=storage.dtype, device=untyped.device).set_(untyped, storage_offset, size, stride)
-    return VirtualTensor(host, device, block)
+    return VirtualTensor(host, placed.device, placed._block)
 
 
 def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
@@ -145,18 +136,13 @@ def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
             host = _view_of(host.untyped_storage().clone(), host)
         return _rebuild_pickled, (host, str(tensor._device), tensor.requires_grad, is_parameter)
     active_machine().home(tensor._device)
-    untyped = host.untyped_storage()
-    if untyped._cdata not in _session.devices:
-        _session.devices[untyped._cdata] = tensor._device
-        _session.alive.append(untyped)
-        record_copy_of_bytes(tensor._device, CPU, untyped.nbytes(), _COPY)
     if is_parameter:
         plain = VirtualTensor(host, tensor._device, tensor._block)
         return torch_private.rebuild_parameter, (plain, tensor.requires_grad, OrderedDict())
     geometry = (host.storage_offset(), tuple(host.size()), host.stride())
     bits_set = {name: True for name, is_set in (("conj", host.is_conj()), ("neg", host.is_neg())) if is_set}
     arguments = (
-        typed(untyped, host.dtype),
+        typed(tensor.untyped_storage(), host.dtype),
         *geometry,
         tensor.requires_grad,
         OrderedDict(),

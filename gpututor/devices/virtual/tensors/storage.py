@@ -12,6 +12,9 @@ from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, reque
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors.moves import record_copy_of_bytes
 
+COPY = "aten::copy_"
+"""The operator that copies a storage (torch/csrc/StorageMethods.cpp)."""
+
 
 def new_storage(cls: Any, *args: Any, device: Any = None, **options: Any) -> Any:
     """Replace `torch.UntypedStorage(...)`: on a virtual GPU, make it from a size or a sequence of bytes."""
@@ -141,6 +144,16 @@ class VirtualStorage(torch.UntypedStorage):
         """Return a copy on the host: one transfer, one wait."""
         return torch.UntypedStorage(self.nbytes()).copy_(self)
 
+    def _write_file(self, *args: Any) -> None:
+        """Write the bytes to a file in torch's older format."""
+        self.cpu()._write_file(*args)
+
+    def _set_from_file(self, *args: Any) -> VirtualStorage:
+        """Fill a storage that `torch.load` has placed on the GPU from a file in torch's older format."""
+        with torch_private.host_only():
+            self._host._set_from_file(*args)
+        return self
+
     def _bytes(self) -> torch.Tensor:
         return torch.empty((0,), dtype=torch.uint8, device=self.device).set_(self)
 
@@ -201,7 +214,7 @@ def _copy(source: Any, target: torch.UntypedStorage, target_host: torch.UntypedS
     for storage in (source, target):
         if storage.device.type == "cuda":
             active_machine().home(storage.device)
-    record_copy_of_bytes(source.device, target.device, target.nbytes(), "UntypedStorage.copy_")
+    record_copy_of_bytes(source.device, target.device, target.nbytes(), COPY)
     with torch_private.host_only():
         _real_copy(target_host, source if virtual is None else virtual._host)
 

@@ -171,6 +171,25 @@ def test_distributed_checkpoints_hold_device_tensors(tmp_path: pathlib.Path) -> 
         assert other.weight.device == torch.device("cuda:1")
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_storages_are_saved_and_loaded_on_their_device(two_gpus: VirtualMachine, is_zip: bool) -> None:
+    x: Any = torch.arange(3.0, device="cuda:1")
+    options = {"_use_new_zipfile_serialization": is_zip}
+    typed, tensor, view = torch.load(_saved([x.storage(), x, x[1:]], **options))
+    assert (typed.device, typed.dtype, typed.tolist()) == (OTHER, torch.float32, [0.0, 1.0, 2.0])
+    tensor.fill_(3)
+    assert (typed.tolist(), view.tolist()) == ([3.0] * 3, [3.0] * 2)
+    loaded = torch.load(_saved(x.untyped_storage()), map_location="cuda:0")  # torch cannot load one in the old format
+    assert (loaded.device, loaded.tolist()) == (GPU, list(x.cpu().numpy().tobytes()))
+    pickled = pickle.loads(pickle.dumps(x.storage()))
+    assert (pickled.device, pickled.tolist()) == (OTHER, [0.0, 1.0, 2.0])
+    del typed, tensor, view, loaded, pickled
+    assert (torch.cuda.memory_allocated(0), torch.cuda.memory_allocated(1)) == (0, 512)
+    with pytest.raises(RuntimeError, match="view the same data as different types"):
+        torch.save([x, x.untyped_storage()], io.BytesIO(), **options)
+
+
 def test_saving_copies_to_the_host_once_for_each_storage(recorder: Recorder) -> None:
     x = torch.zeros(4, device="cuda")
     file = _saved([x, x[1:]])

@@ -254,8 +254,6 @@ def test_deep_copies_of_tensors_and_storages_share_memory_as_before(two_gpus: Vi
         lambda storage: torch.Tensor(storage),
         lambda storage: torch.ones(1).new(storage),
         lambda storage: storage.untyped()._weak_ref(),
-        lambda storage: storage.untyped()._set_from_file(None, 0, False, 4),
-        lambda storage: storage.untyped()._write_file(None, False, False, 4),
     ],
 )
 def test_what_would_read_a_gpus_memory_on_the_host_is_refused(
