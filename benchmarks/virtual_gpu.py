@@ -3,7 +3,8 @@
 Run it with `python benchmarks/virtual_gpu.py [ROUNDS]`. Uses one thread. In every round each contender runs in turn, so
 a slow moment affects all of them. Prints the medians and their ratios. The virtual GPU does the same work as for a
 graded exercise. It checks devices, counts memory, runs its clock, looks for races, and records each event with its
-line. Nothing is asserted.
+line. `wrappers only` is a dispatch mode without any of that: no virtual device in Python can be faster. Nothing is
+asserted.
 """
 
 from __future__ import annotations
@@ -14,30 +15,82 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from time import perf_counter, process_time  # bound here: inside the block, `time.perf_counter` is the virtual clock
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
+from gpututor.devices.virtual.torch_private import make_wrapper, plain_function
 
 Step = Callable[[], object]
 Context = Callable[[], AbstractContextManager[object]]
+META = torch.device("meta")
 REPEATS = {"operator": 300, "step": 10, "compiled": 20}
 
 
-def addition(device: str) -> Step:
-    x, y = torch.ones(4, 4, device=device), torch.ones(4, 4, device=device)
+class Wrapper(torch.Tensor):
+    """Tensor on the meta device with its values in `host`."""
+
+    host: torch.Tensor
+    __torch_function__ = plain_function
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        raise NotImplementedError("only `WrapperMode` runs operators")
+
+
+def wrapped(host: torch.Tensor) -> Wrapper:
+    wrapper: Wrapper = make_wrapper(Wrapper, host.shape, host.stride(), dtype=host.dtype, device=META)
+    wrapper.host = host
+    return wrapper
+
+
+class WrapperMode(TorchDispatchMode):
+    """Mode that unwraps tensors, runs the operator, and wraps the results: the least that a virtual device does."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if Wrapper not in types:
+            return func(*args, **(kwargs or {}))
+        wrappers: dict[int, Wrapper] = {}
+
+        def unwrap(value: Any) -> Any:
+            if type(value) is Wrapper:
+                wrappers[id(value.host)] = value
+                return value.host
+            return [unwrap(part) for part in value] if type(value) in (list, tuple) else value
+
+        out = func(*map(unwrap, args), **{name: unwrap(value) for name, value in (kwargs or {}).items()})
+        if isinstance(out, torch.Tensor):
+            return wrappers.get(id(out)) or wrapped(out)
+        return tree_map(lambda part: wrapped(part) if isinstance(part, torch.Tensor) else part, out)
+
+
+Move = Callable[[torch.Tensor], torch.Tensor]
+
+
+def on(device: str) -> Move:
+    return lambda tensor: tensor.to(device)
+
+
+def addition(move: Move) -> Step:
+    x, y = move(torch.ones(4, 4)), move(torch.ones(4, 4))
     return lambda: x + y
 
 
-def training(device: str, inputs: int, hidden: int, batch: int) -> Step:
+def training(move: Move, inputs: int, hidden: int, batch: int) -> Step:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(inputs, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 10))
-    model = model.to(device)
-    optimizer = torch.optim.Adam(model.parameters())
-    x = torch.randn(batch, inputs, device=device)
-    y = torch.randint(0, 10, (batch,), device=device)
+    for layer in model:
+        for name, parameter in list(layer.named_parameters()):
+            setattr(layer, name, torch.nn.Parameter(move(parameter.detach())))
+    # CUDA's default; the CPU's is a loop.
+    optimizer = torch.optim.Adam(model.parameters(), foreach=True if move is wrapped else None)
+    x = move(torch.randn(batch, inputs))
+    y = move(torch.randint(0, 10, (batch,)))
 
     def step() -> None:
         optimizer.zero_grad()
@@ -75,9 +128,10 @@ def recorded() -> AbstractContextManager[object]:
 
 Contenders = dict[str, tuple[Context, Callable[[], Step]]]
 OPERATOR: Contenders = {
-    "FakeTensorMode, on cpu": (FakeTensorMode, lambda: addition("cpu")),
-    "virtual GPU": (recorded, lambda: addition("cuda")),
-    "plain CPU": (nullcontext, lambda: addition("cpu")),
+    "FakeTensorMode, on cpu": (FakeTensorMode, lambda: addition(on("cpu"))),
+    "virtual GPU": (recorded, lambda: addition(on("cuda"))),
+    "wrappers only": (WrapperMode, lambda: addition(wrapped)),
+    "plain CPU": (nullcontext, lambda: addition(on("cpu"))),
 }
 SHAPES = ((64, 128, 32), (784, 128, 64))
 """Inputs, hidden neurons and batch of the models that are trained."""
@@ -90,13 +144,14 @@ COMPILED: Contenders = {
 def steps(inputs: int, hidden: int, batch: int) -> Contenders:
     """Return the contenders of a training step."""
 
-    def on(device: str) -> Callable[[], Step]:
-        return lambda: training(device, inputs, hidden, batch)
+    def trained(move: Move) -> Callable[[], Step]:
+        return lambda: training(move, inputs, hidden, batch)
 
     return {
-        "plain CPU": (nullcontext, on("cpu")),
-        "virtual GPU": (recorded, on("cuda")),
-        "virtual GPU, nothing recorded": (virtual_gpu, on("cuda")),
+        "plain CPU": (nullcontext, trained(on("cpu"))),
+        "wrappers only": (WrapperMode, trained(wrapped)),
+        "virtual GPU": (recorded, trained(on("cuda"))),
+        "virtual GPU, nothing recorded": (virtual_gpu, trained(on("cuda"))),
     }
 
 
