@@ -106,7 +106,7 @@ SETTINGS = (
     Setting("editor", "Own editor", "Opens your file; empty: $VISUAL, else $EDITOR.", (), _editor_fault),
     Setting("auto_run", "Run checks", "When the checks run on their own.", RUNS),
     Setting("motion", "Motion", "None: no animation, no blinking cursor.", MOTIONS),
-    Setting("device", "Device", "Where to run; auto: a real GPU if there is one.", DEVICES, _device_fault),
+    Setting("device", "Device", "Where to run; auto: a suitable real GPU, if any.", DEVICES, _device_fault),
     Setting("gpu", "Virtual GPU", "The GPU to model; each exercise has its own.", (), _gpu_fault),
     Setting("costs", "Costs", "Show the cost of each line next to your code.", (True, False)),
     Setting("soft_wrap", "Wrap lines", "Wrap long lines in the app's editor.", (False, True)),

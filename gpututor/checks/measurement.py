@@ -42,7 +42,7 @@ VIRTUAL: Range = (0.9, 1.2)
 REAL: Range = (0.8, 1.3)
 """Allowed ratio on real devices, whose clocks agree with the host's to a few microseconds."""
 LARGEST_S = 1e18
-"""Seconds above which a figure cannot be a time: the universe is younger."""
+"""Seconds above which a figure cannot be a time: more than the age of the universe."""
 REAL_CLOCKS = ("datetime.now", "clock_gettime")
 """Functions that read the real time, also on a virtual machine."""
 UNITS = (1e3, 1e6)

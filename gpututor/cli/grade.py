@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "table to the job summary), or that editors list as a problem (gcc: FILE:LINE:1: error: …)"
     )
     parser.add_argument("--annotate", choices=tuple(FORMS), help=annotate_help)
-    file_help = "grade this Python file or notebook, not a link, instead of your own; not recorded"
+    file_help = "grade this Python file or notebook (not a link) instead of your own file; the attempt is not recorded"
     parser.add_argument("--file", type=Path, metavar="F", help=file_help)
     add_device_arguments(parser)
     seed_help = f"the seed of the inputs, to repeat a grading: 0 to {SEEDS - 1}"

@@ -10,7 +10,7 @@ from gpututor.course.model import Course, Exercise
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_exercise_argument(parser)
-    parser.add_argument("--all", action="store_true", help="show all hints, and count them all")
+    parser.add_argument("--all", action="store_true", help="show all hints; all of them count as opened")
 
 
 def main(arguments: argparse.Namespace) -> int:

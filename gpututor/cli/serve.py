@@ -61,7 +61,7 @@ def main(arguments: argparse.Namespace) -> int:
     address = f"http://{HOST}:{port}/{key}/"
 
     async def ready(app: web.Application) -> None:
-        print(f"gpututor is at {address}\nKeep this address to yourself. Ctrl-C ends it.", flush=True)
+        print(f"gpututor is at {address}\nKeep this address to yourself. Ctrl-C stops the server.", flush=True)
         if not arguments.no_browser and has_graphical_browser():
             webbrowser.open(address)
 

@@ -151,7 +151,7 @@ _MAX_PROCESSES = 256
 
 
 def placement_of(run: Run, machine: MachineSpec, pid: int) -> Placement:
-    """Return how well it is known where the tensors of a run lived. Its worker, process `pid`, must still be running.
+    """Return how reliable the placement of a run's tensors is. Its worker, process `pid`, must still be running.
 
     On CUDA, the driver reports the worker's memory, but not its tensors. It corroborates the placement if it reports at
     least as much as tensors held after the largest call. The caching allocator keeps that memory.

@@ -98,7 +98,7 @@ _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctype
 
 
 def serve_in_namespaces(scratch: Path, serve: Callable[[], int], statuses: int) -> int:
-    """Be process 1 of new namespaces: set them up, run `serve` in a child, and write its status to `statuses`.
+    """Run as process 1 of new namespaces: set them up, run `serve` in a child, and write its status to `statuses`.
 
     All processes in the namespaces end with this one. Nothing inside can kill it: without a status, it was killed from
     outside.

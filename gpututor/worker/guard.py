@@ -167,7 +167,7 @@ class TamperGuard:
         # Each observation of real devices has functions of its own; each virtual machine only fills tables anew.
         self._snapshots = (code_of_worker(), code.renewed(tables_only=virtual is not None))
         self._pinned = _pin_objects(machine)
-        self._pinned += [_Pinned("the line", connection, "_stream", "sizes")] if connection is not None else []
+        self._pinned += [_Pinned("the connection", connection, "_stream", "sizes")] if connection is not None else []
         self._switched_off = self._recorder.switched_off
         self._changed: dict[str, None] = {}
         self._machine = machine.virtual

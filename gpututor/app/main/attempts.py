@@ -195,7 +195,7 @@ class AttemptController:
         """Show the report of any attempt in the results pane; the file stays as it is."""
         host = self._host
         if host.running:
-            host.status.show_reply("The checks are running: their results come first.")
+            host.status.show_reply("The checks are running: wait for their results first.")
             return
         newest = self.latest()
         if newest is not None and attempt.id == newest.id:
@@ -406,7 +406,7 @@ class AttemptController:
             other = self._single_view(attempt)
             if other is not None:
                 which = "best, " if attempt.id == best_id else ""
-                which += "the one before, " if attempt is before else ""
+                which += "previous, " if attempt is before else ""
                 others.append(OtherRun(f"{which}attempt {attempt.number}", f"attempt {attempt.number}", other))
         return others
 

@@ -168,7 +168,7 @@ class EditorController:
         if word:
             (await self._mount_bar()).take_word(word)
         if self._bar is None or not self._bar.needle.text:
-            self._host.status.show_reply("Nothing to find yet: / asks for a text.")
+            self._host.status.show_reply("Nothing to find yet: press / and type a text.")
         elif self._find_all() and self._matches:
             starts, cursor = [match[0] for match in self._matches], self._editor.cursor_location
             after = [start for start in starts if start > cursor] or starts
@@ -239,7 +239,7 @@ class EditorController:
         row, column = editor.cursor_location
         if is_empty_place(editor.document[row][:column]):
             editor.completions.close()
-            self._host.status.show_reply("Type a letter or a dot first. Then this completes the name.")
+            self._host.status.show_reply("Type a letter or a dot first. Then complete the name.")
             return
         if not editor.completions.is_attached:
             await self._host.panes.screen.mount(editor.completions)

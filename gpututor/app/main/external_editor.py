@@ -128,7 +128,7 @@ def _run(command: EditorCommand, run: Runner) -> TutorError | None:
     message = (ended.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
     return UsageError(
         f"{program} ended with exit code {ended.returncode}{': ' if message else '.'}{message}",
-        f"The command comes from {command.origin}:\n{' '.join(command.words)}\n\nYour file is as it was left.",
+        f"The command comes from {command.origin}:\n{' '.join(command.words)}\n\nYour file is as the editor left it.",
     )
 
 

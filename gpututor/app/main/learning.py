@@ -71,8 +71,8 @@ class LearningController:
 
         question = QuestionDialog(
             "See the solution before you have passed?",
-            f"You can still run your own afterwards. Hints may help first: {self._host.letter_of('open_hint')} shows"
-            " them one by one.",
+            "You can still run your own code afterwards. Hints may help first:"
+            f" {self._host.letter_of('open_hint')} shows them one by one.",
             (Answer("yes", "y", "Yes, show it"), Answer("no", "n", "Not yet")),
         )
         self._host.push(question, lambda answer: self._show_diff(before_a_pass=True) if answer == "yes" else None)

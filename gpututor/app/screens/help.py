@@ -107,7 +107,7 @@ TAB_ABOUT = {
     ),
     "Hazards": (
         "A hazard: two streams, or a copy and the host, use the same memory, one of them writes it, and nothing orders"
-        " them. The values may be right here, but need not be on a real GPU.",
+        " them. The values may be right here, but they can be wrong on a real GPU.",
         "The suggestions come from the trace, and their costs are estimates. A change costs something too, sometimes"
         " more than it saves on small inputs. Two savings do not always add up.",
     ),

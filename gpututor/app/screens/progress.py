@@ -125,13 +125,13 @@ class ProgressScreen(BaseModal[Choice]):
         parts = [f"{_time(round(sum(practice.seconds.values()) / 60))} spent", count(len(practice.days), "day")]
         if self._has_streak:
             parts.append(f"{count(practice.streak(date.today()), 'day')} in a row")
-        return f"{', '.join(parts)}; {practice.first_tries} passed at the first try"
+        return f"{', '.join(parts)}; {practice.first_tries} passed on the first try"
 
     def _mistake_rows(self, overview: ProgressOverview) -> Iterator[Option]:
         if not overview.mistakes:
             return
         yield _heading("")
-        yield _heading("Checks that failed most often, and where to read up")
+        yield _heading("Checks that failed most often, and what to read")
         titles = {lesson.slug: f"{lesson.number} {lesson.title}" for lesson in overview.lessons}
         for mistake, slug in overview.mistakes:
             words = f"{mistake.times:>4} ×  {general_rule(mistake)}"

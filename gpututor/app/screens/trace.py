@@ -185,7 +185,7 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
         if view is None or tools is None:
             return
         if self._run_in_progress:
-            self.tabs.show_notice("The checks are running: their results come first.")
+            self.tabs.show_notice("The checks are running: wait for their results first.")
         elif view.source is None:
             self.tabs.show_notice("The text of this attempt was not stored.")
         else:

@@ -197,7 +197,9 @@ def _written(arguments: argparse.Namespace, request: ExportRequest, notices: lis
             rules = rules_for(request.folder, arguments.rules)
             written = make_gradebook(request.folder, rules, arguments.course, arguments.roster)
             title = f"{path} has the students' real ids despite --pseudonyms."
-            notices.append(GradebookWarning(title, "The platform finds the students by them: keep it to yourself."))
+            notices.append(
+                GradebookWarning(title, "The platform finds the students by these ids: keep the file to yourself.")
+            )
         sweep_parts(path if export.file_name else path.parent, is_alive)
         roster = _roster(arguments, export.name)
         notices += export.write(replace(request, gradebook=written, path=path, roster=roster))
