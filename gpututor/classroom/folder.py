@@ -71,6 +71,18 @@ class ClassFolder:
             *(self.history, self.pseudonymous, self.variants),
         )
         """The folders that only gpututor writes to."""
+        self.irreplaceable = (
+            *(self.class_file, self.secret_file, self.rules_file, self.roster_file, self.options_file),
+            *(self.failures_file, self.salt_file, self.journal, self.submissions, self.recordings, self.replaced),
+            *(self.variants, self.history),
+        )
+        """The files and folders that no report may replace."""
+
+    def check_output(self, path: Path) -> None:
+        """Raise `UsageError` if a report at `path` would replace a file of the class."""
+        target = path.resolve()
+        if any(target.is_relative_to(place.resolve()) for place in self.irreplaceable):
+            raise UsageError(f"{path} belongs to the class: a report must not replace it.", "Name another place.")
 
     def without_names(self) -> ClassFolder:
         """Return the folder with other places for reports and feedback."""

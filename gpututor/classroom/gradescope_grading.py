@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -12,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import yaml
 
 from gpututor.classroom.executors import start_judge
 from gpututor.classroom.executors.local import LocalExecutor, RealDevices, probe_devices, working_in_bubblewrap
@@ -117,7 +118,7 @@ def _as_export(submission: Path, folder: Path, metadata: SubmissionMetadata) -> 
         raise GradingError(f"{submission} cannot be read: {error}", "Run the autograder again.") from error
     submitter = {":name": metadata.name or "student", ":email": metadata.email}
     submissions = {"submission_1": {":submitters": [submitter], ":created_at": metadata.created_at}}
-    (folder / METADATA).write_text(json.dumps(submissions), encoding="utf-8")  # JSON is YAML, too
+    (folder / METADATA).write_text(yaml.safe_dump(submissions), encoding="utf-8")
 
 
 def _grade(

@@ -68,7 +68,8 @@ def _metadata(values: Any) -> SubmissionMetadata:
     usual = _due(values.get("assignment"))
     # A student with an extension has an assignment of their own. A group has the latest date of its students.
     dates = [_due(user.get("assignment")) or usual for user in users] or [usual]
-    name, email = (str(first.get(key) or "") for key in ("name", "email"))
+    # JSON can have half of a character, which no file can store.
+    name, email = (str(first.get(key) or "").encode(errors="ignore").decode() for key in ("name", "email"))
     created_at = as_utc(str(values.get("created_at") or ""))
     return SubmissionMetadata(
         name=name,

@@ -7,6 +7,7 @@ import math
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.model import ExerciseSummary, Mark
 from gpututor.classroom.history import HistoryEntry, HistoryEvent, add_entry, now, reason
+from gpututor.classroom.roster import roster_id
 from gpututor.classroom.rules import MOST_POINTS
 from gpututor.classroom.tables import number
 from gpututor.errors import UsageError
@@ -23,9 +24,10 @@ def write_mark(
         title = f"{before.student} has no mark by hand for {exercise.numbered_title}."
         raise UsageError(title, "The computed mark counts already.")
     points = None if words is None else points_in_range(words, exercise)
+    has_files = any(before.student == student.id for student in folder.read_class().students)
     entry = HistoryEntry(
         event=HistoryEvent.CLEARED if points is None else HistoryEvent.MARKED,
-        student=before.student,
+        student=before.student if has_files else roster_id(before.student.removesuffix(roster_id(""))),
         exercise=exercise.exercise,
         by=by,
         why=reason(why),
@@ -49,7 +51,7 @@ def points_in_range(words: str, exercise: ExerciseSummary) -> float:
     """Return a mark. Raises `UsageError` if it is not a number, or more than the exercise is worth."""
     most = MOST_POINTS if exercise.most is None else exercise.most
     try:
-        points = float(words.replace(",", "."))
+        points = float(words.replace(",", ".")) + 0.0  # not -0
     except ValueError:
         points = math.nan
     if not 0 <= points <= most:

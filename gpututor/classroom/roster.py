@@ -1,7 +1,7 @@
 """Rosters: the instructor's list of the class with sections and extensions, and the matching of people with students.
 
-The columns are `id`, `name`, `email`, `section`, `extension` (hours), `pseudonym` and `submitted` (a time). The names
-that platforms give these columns are accepted too.
+The columns are `id`, `name` (or `first name` and `last name`), `email`, `section`, `extension` (hours), `pseudonym` and
+`submitted` (a time). The names that platforms give these columns are accepted too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from gpututor.classroom.rules import Extension, Rules
+from gpututor.classroom.rules import YEARS, Extension, Rules
 from gpututor.classroom.submissions import PLATFORMS, Class, Student, Submission
 from gpututor.classroom.tables import PlatformTable, read_table
 from gpututor.errors import UsageError
@@ -32,6 +32,8 @@ _LONGEST = 200
 _COLUMNS = {
     "id": ("id", "student", "studentid", "sid", "login", "loginid", "username", "sisloginid", "number", "identifier"),
     "name": ("name", "fullname", "studentname"),
+    "first name": ("firstname", "givenname"),
+    "last name": ("lastname", "surname", "familyname"),
     "email": ("email", "emailaddress", "mail"),
     "section": ("section", "sections", "group", "tutorial"),
     "extension": ("extension", "extensionhours", "extensioninhours", "hours", "extrahours"),
@@ -41,6 +43,8 @@ _COLUMNS = {
 """Names of columns, without case, spaces and signs."""
 _CANVAS = {"student": "name", "id": "id", "section": "section", "sisuserid": None, "sisloginid": None}
 """Columns of the gradebook that Canvas exports, without case, spaces and signs."""
+_MOODLE = {"identifier": "id", "username": None, "idnumber": None}
+"""Columns of Moodle's worksheet, in the same form."""
 _NUMBERED = ("canvas", "moodle")
 """Layouts in which students' ids are the platform's numbers."""
 _PARTICIPANT = re.compile(r"\s*Participant\s*(\d+)\s*")
@@ -82,14 +86,14 @@ def match_students(
 
     def id_of(student: Student) -> str:
         is_number = layout in _NUMBERED and student.id == student.platform_id
-        return "" if platform and is_number else student.id.casefold()
+        return "" if platform and is_number else folded(student.id)
 
     def name_of(student: Student) -> str:
         return _name_key((has_names and student.name) or student.id)
 
     keys: Sequence[tuple[Callable[[RosterEntry], set[str]], Callable[[Student], str]]] = (
         (lambda person: {person.platform_id}, lambda student: student.platform_id if platform == layout else ""),
-        (_ids_of, lambda student: student.email.casefold()),
+        (_ids_of, lambda student: folded(student.email)),
         (_ids_of, id_of),
         (lambda person: {_name_key(person.name)}, name_of),
     )
@@ -119,7 +123,7 @@ def refusal(path: Path, person: str, student: str) -> tuple[str, str]:
 
 
 def _ids_of(person: RosterEntry) -> set[str]:
-    return {id.casefold() for id in person.ids}
+    return set(map(folded, person.ids))
 
 
 def _differ(name: str, other: str) -> bool:
@@ -142,7 +146,12 @@ def _unique(pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
 
 def _name_key(name: str) -> str:
     """Return the same key for `Ada Lovelace` and `Lovelace, Ada`."""
-    return " ".join(sorted(_WORD.findall(name.casefold())))
+    return " ".join(sorted(_WORD.findall(folded(name))))
+
+
+def folded(word: str) -> str:
+    """Return an id or a name in lower case. Names of files on macOS have accents as characters of their own."""
+    return unicodedata.normalize("NFC", word).casefold()
 
 
 @dataclass(frozen=True)
@@ -157,6 +166,11 @@ class Enrolled:
     pseudonym: str = ""
     submitted: datetime | None = None
     """Time of the last submission; without a time zone, in the zone of the file's due date."""
+
+
+def roster_id(id: str) -> str:
+    """Return the id of a student without files in the history, where a platform's number may later be the same."""
+    return f"{id} (roster)"
 
 
 @dataclass(frozen=True)
@@ -187,12 +201,13 @@ def read_roster(path: Path) -> Roster:
         id = cells.get("id") or cells.get("email", "")
         if is_worksheet and (participant := _PARTICIPANT.fullmatch(id)):
             id = participant[1]
-        if not id and cells.get("name", "").startswith("Points Possible"):
+        cells["name"] = cells.get("name") or f"{cells.get('first name', '')} {cells.get('last name', '')}".strip()
+        if not id and cells["name"].startswith("Points Possible"):
             continue  # the second line of Canvas's gradebook
         if not id:
             at = columns.get("id", columns.get("email", 0))
             raise _mistake(table, line, at, "it is empty", "Write the student's id, or remove the line.")
-        if (first := lines.setdefault(id.casefold(), line)) != line:
+        if (first := lines.setdefault(folded(id), line)) != line:
             at = columns["id"] if cells.get("id") else columns["email"]
             raise _mistake(table, line, at, f"{id!r} is in line {first}, too", "Remove one of the lines.")
         hours = _hours(table, line, columns, cells.get("extension", ""))
@@ -221,23 +236,26 @@ def _header_keys(table: PlatformTable) -> list[str]:
 
 
 def _is_of_canvas(table: PlatformTable) -> bool:
-    return {"student", "id", "sisloginid"} <= set(_header_keys(table))
+    keys = set(_header_keys(table))
+    return {"id", "sisloginid"} <= keys and ("student" in keys or {"firstname", "lastname"} <= keys)
 
 
 def _columns(table: PlatformTable) -> dict[str, int]:
     """Return the positions of the known columns. Raises `UsageError` without a column of ids, and for two of a kind."""
     positions: dict[str, int] = {}
-    of_canvas = _CANVAS if _is_of_canvas(table) else {}
-    for at, key in enumerate(_header_keys(table)):
+    keys = _header_keys(table)
+    of_platform = _CANVAS if _is_of_canvas(table) else _MOODLE if {"identifier", "fullname"} <= set(keys) else {}
+    for at, key in enumerate(keys):
         name = next((name for name, names in _COLUMNS.items() if key in names), None)
-        name = of_canvas.get(key, name)
+        name = of_platform.get(key, name)
         if name in positions:
             title = f"it is a column for the {name}, as {table.header[positions[name]]!r} is"
             raise _mistake(table, 1, at, title, "Rename or remove one of them.")
         if name is not None:
             positions[name] = at
     if "id" not in positions and "email" not in positions:
-        title = f"{table.path}, line 1: there is no column `id`, but {', '.join(map(repr, table.header))}."
+        names = ", ".join(map(repr, filter(None, table.header)))
+        title = f"{table.path}, line 1: there is no column `id`, but {names}."
         raise UsageError(title, f"Name the columns {', '.join(_COLUMNS)}; all but the first are optional.")
     return positions
 
@@ -278,7 +296,8 @@ def _time(table: PlatformTable, line: int, columns: Mapping[str, int], cell: str
         return None
     for read in (datetime.fromisoformat, lambda text: datetime.strptime(text, _WORKSHEET_TIME)):
         with contextlib.suppress(ValueError):
-            return read(cell)
+            if (at := read(cell)).year in YEARS:
+                return at
     advice = "Export Moodle's worksheet in English, or write times such as 2026-03-01T20:00."
     raise _mistake(table, line, columns["submitted"], f"{cell!r} is not a time", advice)
 
@@ -305,7 +324,7 @@ class Enrolment:
     roster_ids: Mapping[str, str]
     """The ids in the roster by the students' ids, for all students of the roster."""
     class_ids: Mapping[str, str]
-    """The students' ids by their ids in the roster, if no student of the class has the latter."""
+    """The students' ids by their ids in the roster, if no student of the class has the latter, and by `roster_id`."""
     refused: tuple[tuple[str, str], ...]
     """Ids of the roster's people who match nobody, and of the students with their ids, but with other names."""
 
@@ -334,7 +353,7 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
             students[at] = replace(student, name=row.name or student.name, email=row.email or student.email)
         else:
             platform_id = row.id if roster.platform == class_.layout else ""
-            id = f"{row.id} (roster)" if row.id in taken else row.id
+            id = roster_id(row.id) if row.id in taken else row.id
             students.append(Student(id, row.name, row.email, platform_id))
             at = len(students) - 1
         id = students[at].id
@@ -345,7 +364,8 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
         if row.extension_hours:
             extensions.append(Extension(students[at].id, hours=row.extension_hours))
     known = {student.id for student in students}
-    class_ids = {row.id: id for row, id in zip(roster.students, row_ids, strict=True) if row.id not in known}
+    rows = list(zip((row.id for row in roster.students), row_ids, strict=True))
+    class_ids = {roster_id(row): id for row, id in rows} | {row: id for row, id in rows if row not in known}
     named = (replace(given, student=class_ids.get(given.student, given.student)) for given in rules.extensions)
     rules = replace(rules, extensions=(*named, *extensions))
     submissions = (_with_time(file, times.get(file.student), rules) for file in class_.submissions)

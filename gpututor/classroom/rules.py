@@ -34,6 +34,8 @@ OWN = ("loads", "runs", "prints")
 MOST_POINTS = 10_000
 PERIOD_S = {"day": 86400, "hour": 3600}
 MOST_SLIP_DAYS = 60
+YEARS = range(1970, 9000)
+"""Years of dates: no extension or time zone shifts one out of what `datetime` knows."""
 _DIRECTIONS = {"nearest": ROUND_HALF_UP, "up": ROUND_CEILING, "down": ROUND_FLOOR}
 _LONGEST = 200
 """Characters of a name."""
@@ -255,6 +257,9 @@ def read_rules(path: Path, exercises: Sequence[str], labels: Mapping[str, str] =
                 advice = 'Write it as 2026-03-01T23:59:00+01:00, or add time_zone = "Europe/Berlin" at the top.'
                 mistakes.append(Mistake(f"{prefix}due", "it has no time zone", advice))
             table["due"] = due.replace(tzinfo=zone)
+        if due is not None and due.year not in YEARS:
+            advice = "Leave it out if there is no due date."
+            mistakes.append(Mistake(f"{prefix}due", f"the year {due.year} is out of range", advice))
     if mistakes:
         raise mistakes_error(path, text, [_with_key(mistake, labels) for mistake in mistakes])
     return _rules(path, text, values, frozenset(document.get("exercises", ())))

@@ -237,6 +237,8 @@ def test_report_errors_name_the_option_or_file(
         ([out, "--canvas-roster", "x"], "--canvas-roster"),
         ([out, "--csv", str(tmp_path)], str(tmp_path)),
         ([out, "--gradescope", str(folder.class_file)], "class.json"),
+        ([out, "--csv", str(folder.class_file)], "must not replace"),
+        ([out, "--csv", str(folder.journal / "marks.csv")], "must not replace"),
     ):
         assert main(["classroom", "report", *words]) == 2
         assert refused in capsys.readouterr().err

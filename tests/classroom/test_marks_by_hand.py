@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import unicodedata
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -142,6 +143,7 @@ def test_the_feedback_on_an_undecided_submission_gives_the_mark_and_no_details(f
         (("kim", EXERCISE, "-1"), "from 0 to 5."),
         (("kim", EXERCISE, "good"), "'good'"),
         (("kin", EXERCISE, "1"), "Did you mean 'kim'?"),
+        (("", EXERCISE, "1"), "name is empty"),
         (("kim", "hidden_sync", "1"), "Did you mean 'hidden_syncs'?"),
         (("kim", EXERCISE), "either a MARK or --clear"),
         (("kim", EXERCISE, "1", "--clear"), "either a MARK or --clear"),
@@ -287,3 +289,28 @@ def test_a_mark_of_a_roster_student_stays_after_the_first_upload(
     assert "marked" in [entry["event"] for entry in json.loads(capsys.readouterr().out)["entries"]]
     assert mark(folder, "ada@x.org", "5.3", "--clear") == 0
     assert make_gradebook(folder, rules).student("ada@x.org").points == 4  # the extension of 501 is hers, too
+
+
+def test_a_mark_of_a_roster_student_never_moves_to_a_platforms_number(tmp_path: Path) -> None:
+    folder = ClassFolder(tmp_path / "class")
+    class_, _ = class_with_options(folder, [("ana", EXERCISE, "a")])
+    folder.write_class(replace(class_, layout="canvas"))
+    folder.roster_file.write_text("id,name\n501,Kim Roe\nana,Ana Poe\n")
+    assert mark(folder, "501", "5.3", "3") == 0
+    class_, _ = class_with_options(folder, [("ana", EXERCISE, "a"), ("501", EXERCISE, "b")])
+    students = (class_.students[0], Student("501", "moelee", platform_id="501"))
+    folder.write_class(replace(class_, layout="canvas", students=students))
+    book = make_gradebook(folder, Rules())
+    assert mark_in(book, "501").by_hand is None
+    assert mark_in(book, "501 (roster)").mark == 3
+
+
+def test_names_match_with_accents_as_macos_writes_them(tmp_path: Path) -> None:
+    folder = ClassFolder(tmp_path / "class")
+    jose = unicodedata.normalize("NFD", "José")
+    class_with_options(folder, [(jose, EXERCISE, "a")])
+    folder.roster_file.write_text("id,section\nJosé,Monday\n", encoding="utf-8")
+    (marks,) = make_gradebook(folder, Rules()).students
+    assert (marks.student.id, marks.section) == (jose, "Monday")
+    assert mark(folder, "josé", "5.3", "-0") == 0
+    assert str(mark_in(make_gradebook(folder, Rules()), jose).mark) == "0.0"

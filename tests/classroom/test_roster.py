@@ -85,6 +85,7 @@ def test_headers_and_separators_may_differ(roster: Path) -> None:
         ('id,name\nkim,"Kim\nlee,Lee\n', "line 2: "),
         ("id,name\nkim,Kim\nlee,L\udce9e\n", "line 3: it is not UTF-8"),
         ("id,submitted\nkim,yesterday\n", "line 2, column 'submitted': 'yesterday' is not a time"),
+        ("id,submitted\nkim,0001-01-01T00:00\n", "line 2, column 'submitted': '0001-01-01T00:00' is not a time"),
     ],
 )
 def test_a_mistake_has_its_line_and_column(roster: Path, text: str, problem: str) -> None:
@@ -115,6 +116,11 @@ def test_the_gradebook_that_canvas_exports_is_a_roster(roster: Path) -> None:
     assert read.students == (Enrolled("12005", "Roe, Kim", section="Sec A"),)
     assert read.ignored == ("SIS User ID", "SIS Login ID", "Born (4711)")
     assert read.platform == "canvas"
+    roster.write_text(
+        "LastName,FirstName,ID,SIS User ID,SIS Login ID,Section\n    Points Possible,,,,,\nRoe,Kim,12005,k1,kroe,Sec A\n"
+    )
+    assert read_roster(roster).students == (Enrolled("12005", "Kim Roe", section="Sec A"),)
+    assert read_roster(roster).platform == "canvas"
 
 
 WORKSHEET = (
@@ -138,6 +144,8 @@ def test_moodles_worksheet_gives_times_and_keeps_students_of_one_name_apart(tmp_
     assert not any("no submission has a time" in notice.title for notice in book.notices)
     nameless = make_gradebook(folder, rules, with_names=False)
     assert sorted(marks.points for marks in nameless.students) == [0, 3.2]
+    folder.roster_file.write_text(WORKSHEET.replace(",Status", ",Username").replace("org,,", "org,kroe,"))
+    assert read_roster(folder.roster_file).students[0].id == "1234567"
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,7 @@ def test_the_guides_have_every_key_and_an_empty_file_means_defaults(tmp_path: Pa
         (f"[exercises.'{SYNCS[:-1]}']", 1, f"exercises.'{SYNCS[:-1]}'", SYNCS),
         ("hints = 1\ndrop = [\n  'keep_the_data_moving/big_copy',\n]", 2, "drop[0]", COPY),
         ("due = 2026-03-01T23:59:00", 1, "due", "time_zone"),
+        ("due = 9999-12-31T23:59:00+01:00", 1, "due", "out of range"),
         ("due = 2026-03-01", 1, "due", "2026-03-01T23:59:00+01:00"),
         ("due = 23:59:00", 1, "due", "without a date"),
         ("[exercises.'5.3']", 1, "exercises.'5.3'", SYNCS),

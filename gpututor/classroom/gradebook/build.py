@@ -237,6 +237,8 @@ def _known_checks(
 def rules_of_course(path: Path, course: Course) -> tuple[Rules, list[GradebookWarning]]:
     """Read rules, and warn of checks that may be unknown. Raises `UsageError`, also for a check of no exercise."""
     rules = read_rules(path, [exercise.key for exercise in course.exercises], course.keys_by_label)
+    if not list(check_warnings(rules, {key: frozenset(OWN) for key in rules.exercises})):
+        return rules, []  # it names no checks that only the exercises know
     with CheckDescriptions() as described:
         known = {
             exercise.key: frozenset({*OWN, *(check.name for check in described.of(exercise))})

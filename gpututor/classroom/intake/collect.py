@@ -379,7 +379,7 @@ class SubmissionCollector:
                     source=file.source,
                     sha256=file.content.sha256,
                     submitted_at=file.place.submitted_at,
-                    attempt=file.place.earlier + number if file is attempts[-1][1] else number,
+                    attempt=file.place.earlier + number,
                     late=file.place.late,
                     refusal=one_line(file.content.refusal),
                     left_out=file.content.left_out,

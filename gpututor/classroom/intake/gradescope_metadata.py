@@ -81,15 +81,16 @@ def _with_earlier(folder: str, values: Mapping[str, Any], folders: set[str]) -> 
         Submitter(*(_text(table, key).strip() for key in ("name", "sid", "email")))
         for table in _tables_in(values, "submitters")
     )
-    history = _tables_in(values, "history")
-    here = {f"submission_{_text(table, 'id')}": table for table in history}
-    here = {name: table for name, table in here.items() if name in folders and name != folder}
-    submissions = {
-        name: GradescopeSubmission(submitters, as_utc(_text(table, "created_at")), 0, folder)
-        for name, table in here.items()
-    }
-    earlier = len(history) - len(here)
-    submissions[folder] = GradescopeSubmission(submitters, as_utc(_text(values, "created_at")), earlier, folder)
+    submissions: dict[str, GradescopeSubmission] = {}
+    history = [(as_utc(_text(table, "created_at")), _text(table, "id")) for table in _tables_in(values, "history")]
+    missing = 0
+    for created_at, id in sorted(history, key=lambda entry: entry[0]):  # a stable order without times
+        name = f"submission_{id}"
+        if name in folders and name != folder:
+            submissions[name] = GradescopeSubmission(submitters, created_at, missing, folder)
+        else:
+            missing += 1
+    submissions[folder] = GradescopeSubmission(submitters, as_utc(_text(values, "created_at")), missing, folder)
     return submissions
 
 

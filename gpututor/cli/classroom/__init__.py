@@ -7,6 +7,7 @@ import importlib
 from pathlib import Path
 
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, StudentMarks
+from gpututor.classroom.roster import folded
 from gpututor.cli.main import VERBS, add_verb_arguments
 from gpututor.errors import UsageError
 from gpututor.toml_schema import nearest
@@ -37,15 +38,17 @@ def student_named(words: str, gradebook: Gradebook) -> StudentMarks:
 
     In a gradebook without names, `words` may be the pseudonym, too.
     """
+    if not words.strip():
+        raise UsageError("The student's name is empty.", "Name the student by the id, the address or the name.")
     students = gradebook.students
     if not gradebook.has_names and gradebook.pseudonyms is not None:
         words = gradebook.pseudonyms.of_name(words)
-    folded = words.casefold()
+    called = folded(words)
     same_id = [marks for marks in students if marks.student.id == words]
     same = same_id or [
         marks
         for marks in students
-        if folded in (marks.student.id.casefold(), marks.student.email.casefold(), marks.student.name.casefold())
+        if called in map(folded, (marks.student.id, marks.student.email, marks.student.name))
     ]
     if len(same) == 1:
         return same[0]

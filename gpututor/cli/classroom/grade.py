@@ -48,11 +48,11 @@ from gpututor.classroom.executors.local import (
 )
 from gpututor.classroom.executors.ray import RayCluster, RayExecutor, check_installed
 from gpututor.classroom.folder import ClassFolder, locked
+from gpututor.classroom.gradebook.build import rules_of_course
 from gpututor.classroom.intake import AUTO, LAYOUTS, check_apart, missing_students, read_class, summary
 from gpututor.classroom.jobs import JobFailure, write_failures
 from gpututor.classroom.plan import GradeOptions, GradingPlan, merge_options, plan_grading
 from gpututor.classroom.roster import read_roster
-from gpututor.classroom.rules import read_rules
 from gpututor.classroom.submissions import Class
 from gpututor.classroom.work_queue import Progress, WorkQueue
 from gpututor.cli.options import chosen_course, whole_number
@@ -359,15 +359,18 @@ def _plan(
         course = chosen_course(arguments)
     given = GradeOptions(**{option.name: getattr(arguments, option.name) for option in fields(GradeOptions)})
     options, last = merge_options(given, folder, course)
+    stored: dict[Path, bytes] = {}
     if arguments.rules is not None:
-        rules = read_rules(arguments.rules, [exercise.key for exercise in course.exercises], course.keys_by_label)
-        _store(rules.text.encode(), folder.rules_file, folder, output)
+        rules, _ = rules_of_course(arguments.rules, course)
+        stored[folder.rules_file] = rules.text.encode()
     if arguments.roster is not None:
         read_roster(arguments.roster)
-        _store(arguments.roster.read_bytes(), folder.roster_file, folder, output)
+        stored[folder.roster_file] = arguments.roster.read_bytes()
     exercise = course.find(options.exercise) if options.exercise else None
     class_ = read_class(arguments.source, course, folder, layout=options.layout or AUTO, exercise=exercise)
     output.print_class(class_, course, folder.read_class() if is_resumed else None)
+    for path, content in stored.items():
+        _store(content, path, folder, output)
     plan = plan_grading(options, last, class_, folder, course, isolated_devices)
     output.print_plan(plan)
     return plan

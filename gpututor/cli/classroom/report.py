@@ -192,6 +192,7 @@ def _written(arguments: argparse.Namespace, request: ExportRequest, notices: lis
         path: Path | None = getattr(arguments, export.name)
         if path is None:
             continue
+        request.folder.check_output(path)
         written = request.gradebook
         if export.needs_names and not written.has_names:
             rules = rules_for(request.folder, arguments.rules)

@@ -162,6 +162,8 @@ INSTEAD = (
     "what you can read."
 )
 _TRIAL_TIMEOUT_S = 20.0
+TOO_SLOW = 124
+TRY_AGAIN = "Try again when the machine is idle."
 
 
 class Bubblewrap:
@@ -195,17 +197,24 @@ def _find_bwrap() -> str:
         advice = f"Version 0.8 or later is needed. {INSTEAD}"
         raise NotGradableHere(f"{tool} is too old: it does not know {', '.join(lacking)}.", advice)
     trial = run([*_bwrap_arguments(tool, nesting=False), sys.executable, "-I", "-S", "-c", "print('works')"])
+    if trial.returncode == TOO_SLOW:
+        raise NotGradableHere(f"bubblewrap did not start within {_TRIAL_TIMEOUT_S:.0f} s.", TRY_AGAIN)
     if trial.stdout.strip() != "works":
         raise NotGradableHere(*_explain_failure(tool, trial.stderr.strip()))
     return tool
 
 
 def run(command: list[str], timeout_s: float = _TRIAL_TIMEOUT_S) -> subprocess.CompletedProcess[str]:
-    """Run a command without input. If it does not start, or does not end in time, stderr has the system's error."""
+    """Run a command without input. If it does not start, stderr has the system's error.
+
+    A command that does not end in time is killed; its exit code is `TOO_SLOW`.
+    """
     options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
     try:
         return subprocess.run(command, timeout=timeout_s, check=False, **options)
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, TOO_SLOW, "", f"it did not end within {timeout_s:g} s")
+    except OSError as error:
         return subprocess.CompletedProcess(command, 1, "", str(error))
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 
 from gpututor.errors import NotGradableHere
-from gpututor.judge.isolation.bubblewrap import INSTEAD, Bubblewrap, run
+from gpututor.judge.isolation.bubblewrap import INSTEAD, TOO_SLOW, TRY_AGAIN, Bubblewrap, run
 
 TIMEOUT_S = 120.0
 """Seconds for a cold import of torch from a slow disk."""
@@ -38,7 +38,8 @@ def probe() -> Probe:
         return Probe(False, error.title, error.advice)
     except ValueError:
         words = done.stderr.strip().rpartition("\n")[2][-500:] or f"it ended with {done.returncode}"
-        return Probe(False, f"A worker did not start in bubblewrap: {words}", INSTEAD)
+        advice = TRY_AGAIN if done.returncode == TOO_SLOW else INSTEAD
+        return Probe(False, f"A worker did not start in bubblewrap: {words}.", advice)
     problems = "; ".join(f"{device}: {problem}" for device, problem in answer.items() if problem)
     working = tuple(device for device, problem in answer.items() if not problem)
     return Probe(not problems, problems, INSTEAD if problems else "", working)

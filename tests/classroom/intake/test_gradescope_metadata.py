@@ -79,6 +79,6 @@ submission_5:
     history = "".join(f"  - :id: {number}\n    :created_at: 2026-04-2{number} 10:00:00 +0200\n" for number in (0, 1, 2))
     text = f"submission_9:\n  :submitters: []\n  :created_at: 2026-05-01 00:00:00 Z\n  :history:\n{history}"
     assert read(text) == {
-        "submission_1": GradescopeSubmission((), "2026-04-21T08:00:00+00:00", 0, "submission_9"),
+        "submission_1": GradescopeSubmission((), "2026-04-21T08:00:00+00:00", 1, "submission_9"),
         "submission_9": GradescopeSubmission((), "2026-05-01T00:00:00+00:00", 2, "submission_9"),
     }

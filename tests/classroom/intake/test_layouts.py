@@ -292,9 +292,9 @@ def test_gradescope_gives_students_times_and_earlier_attempts(either: LaidOut, r
     assert [
         (file.student, file.exercise.partition("/")[2], file.submitted_at, file.attempt) for file in class_.submissions
     ] == [
-        ("0123", "one_big_copy", "2026-04-26T10:00:00+00:00", 1),
+        ("0123", "one_big_copy", "2026-04-26T10:00:00+00:00", 2),
         ("0123", "one_big_copy", "2026-04-26T17:34:00+00:00", 3),
-        ("0777", "one_big_copy", "2026-04-26T10:00:00+00:00", 1),
+        ("0777", "one_big_copy", "2026-04-26T10:00:00+00:00", 2),
         ("0777", "one_big_copy", "2026-04-26T17:34:00+00:00", 3),
         ("lee@example.org", "in_place", "2026-04-27T08:00:00+00:00", 1),
     ]
@@ -399,3 +399,15 @@ def test_submissions_are_not_overwritten(laid_out: LaidOut, capsys: pytest.Captu
     assert main(["classroom", "grade", str(out / place), "--out", str(out)]) == 2
     assert "gradings" in capsys.readouterr().err
     assert sorted(out.rglob("*")) == before
+
+
+def test_all_files_of_a_late_submission_count_the_earlier_ones(laid_out: LaidOut, reading: Reader) -> None:
+    history = "".join(f"  - :id: {number}\n    :created_at: 2026-04-2{number} 10:00:00 Z\n" for number in (1, 2))
+    submitter = "  :submitters:\n  - :name: Kim\n    :email: kim@example.org\n"
+    metadata = f"submission_3:\n{submitter}  :created_at: 2026-04-25 10:00:00 Z\n  :history:\n{history}"
+    files: dict[str, Content] = {
+        "submission_metadata.yml": metadata,
+        "submission_3/one_big_copy.py": A,
+        "submission_3/one_big_copy (1).py": B,
+    }
+    assert [file.attempt for file in reading(laid_out(files)).submissions] == [3, 4]

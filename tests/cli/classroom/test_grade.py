@@ -67,6 +67,14 @@ def test_a_class_without_gradable_files_is_an_error_with_advice(
     assert main(words) == 2
     assert "--exercise" in capsys.readouterr().err
 
+    rules = tmp_path / "rules.toml"
+    rules.write_text("hidden = ['valeu']\n")
+    assert main([*words, "--rules", str(rules)]) == 2
+    assert "Did you mean 'value'?" in capsys.readouterr().err
+    rules.write_text("hidden = ['value']\n")
+    assert main([*words[:2], str(tmp_path / "nowhere"), *words[3:], "--rules", str(rules)]) == 2
+    assert not (out / "classroom.toml").exists()  # a command with a mistake changes nothing
+
     (submitted / "kim" / "twice_1_1.py").write_bytes(b"\xff\xfe")
     assert main(words) == 4
     assert (out / "class.json").exists()

@@ -72,7 +72,7 @@ class Autograder:
         shutil.rmtree(self.root / "submission", ignore_errors=True)
         (self.root / "submission").mkdir()
         write_files(self.root / "submission", files)
-        user: dict[str, Any] = {"email": "ada@example.org", "id": 1, "name": "Ada"}
+        user: dict[str, Any] = {"email": "ada@example.org", "id": 1, "name": "Ada \U00020bb7"}
         if due:
             user["assignment"] = {"due_date": due}
         metadata = {"id": 7, "created_at": created_at, "assignment": {"due_date": DUE}, "users": [user]}

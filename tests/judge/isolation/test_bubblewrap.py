@@ -307,3 +307,8 @@ def command_lines() -> Iterator[str]:
             yield Path("/proc", pid, "cmdline").read_bytes().decode("utf-8", "replace")
         except OSError:
             continue
+
+
+def test_a_command_that_takes_too_long_is_killed_and_says_so() -> None:
+    done = bubblewrap.run([sys.executable, "-c", "import time; time.sleep(60)"], 0.1)
+    assert (done.returncode, done.stderr) == (bubblewrap.TOO_SLOW, "it did not end within 0.1 s")
