@@ -116,9 +116,8 @@ def test_the_gradebook_that_canvas_exports_is_a_roster(roster: Path) -> None:
     assert read.students == (Enrolled("12005", "Roe, Kim", section="Sec A"),)
     assert read.ignored == ("SIS User ID", "SIS Login ID", "Born (4711)")
     assert read.platform == "canvas"
-    roster.write_text(
-        "LastName,FirstName,ID,SIS User ID,SIS Login ID,Section\n    Points Possible,,,,,\nRoe,Kim,12005,k1,kroe,Sec A\n"
-    )
+    header = "LastName,FirstName,ID,SIS User ID,SIS Login ID,Section"
+    roster.write_text(f"{header}\n    Points Possible,,,,,\nRoe,Kim,12005,k1,kroe,Sec A\n")
     assert read_roster(roster).students == (Enrolled("12005", "Kim Roe", section="Sec A"),)
     assert read_roster(roster).platform == "canvas"
 

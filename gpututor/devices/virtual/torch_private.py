@@ -454,3 +454,13 @@ in_chunks: Any = torch._utils._take_tensors
 flattened: Any = torch._utils._flatten_dense_tensors
 unflattened: Any = torch._utils._unflatten_dense_tensors
 in_the_order_of: Any = torch._utils._reorder_tensors_as
+
+
+def sdp_priority_order() -> list[int]:
+    """Return the order of the backends of `scaled_dot_product_attention`, as values of `SDPBackend`."""
+    return list(torch._C._get_sdp_priority_order())
+
+
+def is_of_functorch(tensor: torch.Tensor) -> bool:
+    """Return True for a tensor inside `torch.func`: a leaf there has no node of this graph."""
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))

@@ -231,4 +231,6 @@ def _node_of(output: Any) -> Any:
     node = getattr(output, "node", None)
     if node is not None:
         return node
-    return torch_private.gradient_edge(output).node if output.requires_grad else None
+    if not output.requires_grad or (output.grad_fn is None and torch_private.is_of_functorch(output)):
+        return None
+    return torch_private.gradient_edge(output).node

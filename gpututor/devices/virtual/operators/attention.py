@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend
 
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.cuda_errors import warn_at_caller
@@ -21,6 +22,9 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _HALF = (torch.float16, torch.bfloat16)
 _AMPERE = (8, 0)
+_DEFAULT_ORDER = torch_private.sdp_priority_order()
+_CUDNN_FIRST = (9, 10)
+"""Major compute capabilities on which cuDNN's kernel comes first, unless the program chooses another order."""
 aten = torch.ops.aten
 
 
@@ -40,11 +44,11 @@ def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         mask = autocast.cast(mask, dtype)
     query, key, value = tensors
     call = _Call(query, key, value, mask, given)
-    backends = call.backends()
+    backend = call.backend()
     on_same_device = query._device is key._device is value._device
-    if not backends or not on_same_device or torch_private.functorch_is_on():
+    if backend is None or not on_same_device or torch_private.functorch_is_on():
         return func(*args, **kwargs)
-    return _call_backend(backends, call)
+    return _call_backend(backend, call)
 
 
 def attention_in_graph(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -52,8 +56,8 @@ def attention_in_graph(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     given, tensors, mask = _given(args, kwargs)
     query, key, value = tensors
     call = _Call(query, key, value, mask, given)
-    backends = call.backends()
-    return _call_backend(backends, call) if backends else func(*args, **kwargs)
+    backend = call.backend()
+    return func(*args, **kwargs) if backend is None else _call_backend(backend, call)
 
 
 def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], Any, Any]:
@@ -63,16 +67,14 @@ def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any
     return given, [given.get(name) for name in names[:3]], given.get("attn_mask")
 
 
-def _call_backend(backends: list[_Backend], call: _Call) -> Any:
-    """Call the operator of the backend that CUDA would choose."""
+def _call_backend(backend: _Backend, call: _Call) -> Any:
     tensors, mask = call.tensors, call.mask
     if mask is not None and mask.dtype is torch.bool:
         mask = torch.zeros_like(mask, dtype=tensors[0].dtype).masked_fill_(mask.logical_not(), -torch.inf)
-    chosen = min(backends, key=lambda backend: backend.rank(call.capability))
     scale = call.given.get("scale")
-    if chosen.takes_masks:
-        return chosen.operator(*tensors, mask, call.needs_gradients, call.dropout, call.causal, scale=scale)[0]
-    return chosen.operator(*tensors, call.dropout, call.causal, False, scale=scale)[0]
+    if backend.takes_masks:
+        return backend.operator(*tensors, mask, call.needs_gradients, call.dropout, call.causal, scale=scale)[0]
+    return backend.operator(*tensors, call.dropout, call.causal, False, scale=scale)[0]
 
 
 def _gpu_of(tensor: Any) -> VirtualGpu:
@@ -99,13 +101,7 @@ class _Backend:
     limits: Callable[[_Call], str]
     """Function that returns the reason why the kernel does not take the sizes, in CUDA's words; "" if it does."""
     operator: Any
-    place: int
-    """Position in CUDA's order of preference: CUDA takes the first backend that may run."""
-
-    def rank(self, capability: tuple[int, int]) -> int:
-        """Return the position in CUDA's order; cuDNN's kernel comes first from compute capability 9.0 on."""
-        first = self.operator is aten._scaled_dot_product_cudnn_attention
-        return -1 if first and capability >= (9, 0) else self.place
+    kind: SDPBackend
 
     def is_enabled(self) -> bool:
         return bool(getattr(torch.backends.cuda, self.setting)())
@@ -152,6 +148,8 @@ def _limits_of_flash(call: _Call) -> str:
 
 
 def _limits_of_cudnn(call: _Call) -> str:
+    if torch.are_deterministic_algorithms_enabled() and not torch.is_deterministic_algorithms_warn_only_enabled():
+        return "cuDNN SDPA is not deterministic."
     if max(call.features) > 128:
         return "head_dim should be no more than 128"
     if any(size % 8 for size in call.features):
@@ -174,7 +172,7 @@ _BACKENDS = (
         since=(5, 0),
         limits=_limits_of_efficient,
         operator=aten._scaled_dot_product_efficient_attention,
-        place=1,
+        kind=SDPBackend.EFFICIENT_ATTENTION,
     ),
     _Backend(
         "Flash attention kernel",
@@ -186,7 +184,7 @@ _BACKENDS = (
         since=_AMPERE,
         limits=_limits_of_flash,
         operator=aten._scaled_dot_product_flash_attention,
-        place=0,
+        kind=SDPBackend.FLASH_ATTENTION,
     ),
     _Backend(
         "cuDNN attention kernel",
@@ -198,7 +196,7 @@ _BACKENDS = (
         since=_AMPERE,
         limits=_limits_of_cudnn,
         operator=aten._scaled_dot_product_cudnn_attention,
-        place=2,
+        kind=SDPBackend.CUDNN_ATTENTION,
     ),
 )
 _CPP_NAMES = {torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "Float", torch.float64: "Double"}
@@ -242,14 +240,23 @@ class _Call:
         query, key, value = self.features
         return f"Got Query.size(-1): {query}, Key.size(-1): {key}, Value.size(-1): {value}"
 
-    def backends(self) -> list[_Backend]:
-        """Return the backends that may run; raise CUDA's error if none may run, unfused attention included."""
-        backends = [backend for backend in _BACKENDS if not self.obstacle(backend)]
-        if not backends and not torch.backends.cuda.math_sdp_enabled():
-            for words in self.reasons():
-                warn_at_caller(words)
-            raise RuntimeError("No available kernel. Aborting execution.")
-        return backends
+    def backend(self) -> _Backend | None:
+        """Return the first backend in CUDA's order that may run; None if that is unfused attention.
+
+        Raises CUDA's error if none may run.
+        """
+        order = torch_private.sdp_priority_order()
+        if order == _DEFAULT_ORDER and self.capability[0] in _CUDNN_FIRST:
+            order.insert(0, SDPBackend.CUDNN_ATTENTION.value)
+        backends = {backend.kind.value: backend for backend in _BACKENDS}
+        for kind in order:
+            if kind == SDPBackend.MATH.value and torch.backends.cuda.math_sdp_enabled():
+                return None
+            if kind in backends and not self.obstacle(backends[kind]):
+                return backends[kind]
+        for words in self.reasons():
+            warn_at_caller(words)
+        raise RuntimeError("No available kernel. Aborting execution.")
 
     def reasons(self) -> Iterator[str]:
         """Yield CUDA's warnings if no backend may run."""

@@ -17,6 +17,7 @@ import torch
 
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.operator_facts import tables
+from gpututor.devices.virtual.operators.recurrent import SCATTERED
 
 _OVERLOADS: dict[str, str] = tables()["autocast_overloads"]
 _UNSAFE = (
@@ -142,12 +143,13 @@ def _float32_overload(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _widest(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    lower = torch.get_autocast_dtype("cuda")
-    dtypes = {value.dtype for value in (*args, *kwargs.values()) if _eligible(value)}
-    if dtypes - {lower, torch.float32}:
-        # CUDA stops at the first float32 tensor, and misses an unexpected dtype after it.
-        raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
-    return _cast_all(op, args, kwargs, torch.float32 if torch.float32 in dtypes else lower)
+    lower = widest = torch.get_autocast_dtype("cuda")
+    for value in filter(_eligible, (*args, *kwargs.values())):
+        if torch.float32 in (widest, value.dtype):
+            widest = torch.float32
+        elif value.dtype is not lower:
+            raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
+    return _cast_all(op, args, kwargs, widest)
 
 
 def _refuse(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -158,10 +160,16 @@ def _lower_precision(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return _cast_all(op, args, kwargs, torch.get_autocast_dtype("cuda"))
 
 
+def _recurrent(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", SCATTERED)  # CUDA's autocast compacts the weights that it casts
+        return _lower_precision(op, args, kwargs)
+
+
 Policy = Callable[[Any, Any, dict[str, Any]], Any]
 _POLICIES: dict[str, Policy] = {
     "lower_precision": _lower_precision,
-    "recurrent": _lower_precision,
+    "recurrent": _recurrent,
     "float32": partial(_cast_all, dtype=torch.float32),
     "float32_result": _float32_result,
     "widest": _widest,

@@ -15,10 +15,11 @@ from typing import Any
 
 import torch
 
-from gpututor.devices.virtual import torch_private
+from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.machine import cpp_device
 from gpututor.devices.virtual.operator_registry import Rule
 from gpututor.devices.virtual.operators import recurrent
+from gpututor.devices.virtual.operators.fallbacks import wrong_scalar_type
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, is_on_gpu
 
 aten = torch.ops.aten
@@ -233,6 +234,72 @@ def _eig(tensor: Tensor) -> Any:
     return values, vectors.contiguous()
 
 
+def _svd(
+    matrix: Tensor, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None, **out: Tensor
+) -> Any:
+    """Ignore cuSOLVER's driver, and return `Vh` in row-major order (`_linalg_svd` in BatchLinearAlgebra.cpp)."""
+    if driver not in (None, "gesvd", "gesvdj", "gesvda"):
+        raise RuntimeError(f"torch.linalg.svd: unknown svd driver {driver} in svd_cusolver computation.")
+    if out:
+        return aten._linalg_svd.U(matrix, full_matrices, compute_uv, **out)
+    left, values, right = aten._linalg_svd.default(matrix, full_matrices, compute_uv)
+    return left, values, right.contiguous()
+
+
+def _lstsq(left: Tensor, right: Tensor, rcond: float | None = None, *, driver: str | None = None, **out: Tensor) -> Any:
+    """Solve with `gels`, the only driver on CUDA: it computes no rank, and does not notice a deficient one."""
+    if driver not in (None, "gels"):
+        raise RuntimeError("torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA")
+    call = aten.linalg_lstsq.out if out else aten.linalg_lstsq.default
+    try:
+        return call(left, right, rcond, driver="gels", **out)
+    except torch.linalg.LinAlgError:
+        if out or left.shape[-2] < left.shape[-1]:
+            raise
+    factor, upper = torch.linalg.qr(left)
+    is_vector = right.dim() == left.dim() - 1
+    columns = right.unsqueeze(-1) if is_vector else right
+    solution = torch.linalg.solve_triangular(upper, factor.mH @ columns, upper=True)
+    residuals = (left @ solution - columns).abs().square().sum(-2)
+    if is_vector:
+        solution, residuals = solution.squeeze(-1), residuals.squeeze(-1)
+    residuals = residuals if left.shape[-2] > left.shape[-1] else left.new_empty((0,), dtype=residuals.dtype)
+    return solution, residuals, left.new_empty((0,), dtype=torch.int64), residuals.new_empty((0,))
+
+
+def _pivoted(func: Any) -> Call:
+    def call(matrix: Tensor, *, pivot: bool = True, **options: Any) -> Any:
+        if not pivot:
+            raise cuda_errors.unsupported("an LU decomposition with pivot=False", "Use pivot=True.")
+        return func(matrix, pivot=True, **options)
+
+    return call
+
+
+def _int_product(left: Tensor, right: Tensor, **out: Tensor) -> Any:
+    """Check the sizes that cuBLAS takes (`_int_mm_out_cuda` in Blas.cpp)."""
+    rows, inner, columns = left.shape[0], left.shape[-1], right.shape[-1]
+    if left.dim() == right.dim() == 2:
+        if rows <= 16:
+            raise RuntimeError(f"self.size(0) needs to be greater than 16, but got {rows}")
+        if not inner or inner % 8:
+            raise RuntimeError(f"self.size(1) needs to be greater than 0 and a multiple of 8, but got {inner}")
+        if inner == right.shape[0] and (not columns or columns % 8):
+            raise RuntimeError(f"mat2.size(1) needs to be greater than 0 and a multiple of 8, but got {columns}")
+    return (aten._int_mm.out if out else aten._int_mm.default)(left, right, **out)
+
+
+def _of_one_dtype(func: Any) -> Call:
+    def call(input: Tensor, *args: Any) -> Any:
+        """Reject parameters of another dtype than the input's (layer_norm_kernel.cu, group_norm_kernel.cu)."""
+        for value in args:
+            if isinstance(value, Tensor) and value.dtype is not input.dtype:
+                raise wrong_scalar_type(input.dtype, value.dtype)
+        return func(input, *args)
+
+    return call
+
+
 def _scaled_product(
     left: Tensor,
     right: Tensor,
@@ -266,6 +333,11 @@ DEVICE_CALLS: dict[Any, Call] = {
     ),
     **dict.fromkeys((aten.histc.default, aten.histc.out), _histc),
     aten.linalg_eig.default: _eig,
+    **dict.fromkeys((aten._linalg_svd.default, aten._linalg_svd.U), _svd),
+    **dict.fromkeys((aten.linalg_lstsq.default, aten.linalg_lstsq.out), _lstsq),
+    **{func: _pivoted(func) for func in (aten.linalg_lu.default, aten.linalg_lu_factor_ex.default)},
+    **dict.fromkeys((aten._int_mm.default, aten._int_mm.out), _int_product),
+    **{func: _of_one_dtype(func) for func in (aten.native_layer_norm.default, aten.native_group_norm.default)},
     aten.log_sigmoid_backward.default: _log_sigmoid_backward,
     aten.log_sigmoid_forward.default: _log_sigmoid,
     **dict.fromkeys((aten.nansum.default, aten.nansum.out), _nansum),

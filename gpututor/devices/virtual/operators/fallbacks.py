@@ -29,8 +29,9 @@ _NO_HALF = re.compile(r"not implemented for '(Half|BFloat16|ComplexHalf)'|MKL FF
 _NO_KERNEL = re.compile(r"Could not run '(aten::\w+)[.\w]*' with arguments from the '\w*CPU' backend")
 _OUT_OF_RANGE = re.compile(
     r"index out of range|is out of bounds|out of bounds$|Expected idx >= 0|all elements of input should be between 0"
-    r"|tried to access index|is not in the valid range|Indices are out of bounds"
+    r"|tried to access index|is not in the valid range|Indices are out of bounds|Expected p_in >= 0 && p_in <= 1"
 )
+_LEGACY_TYPE = re.compile(r"got torch\.(\w+)Tensor instead")
 _FROM_HOST = "dimension with size 0"
 """The end of an index error that CUDA raises on the host, before it launches a kernel."""
 
@@ -54,9 +55,30 @@ def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> 
     if op.facts.half_on_cuda and _NO_HALF.search(message):
         return in_single(op.call, op.func, hosts, named)
     if (missing := _NO_KERNEL.search(message)) is None:
-        raise in_cudas_name(error, op) from error.__cause__
+        raise _of_cudas_check(message, op, hosts) or in_cudas_name(error, op) from error.__cause__
     call = "torch.ops." + missing[1].replace("::", ".")
     raise cuda_errors.unsupported(call, "The CPU has no such kernel.") from error
+
+
+def wrong_scalar_type(wanted: torch.dtype, found: torch.dtype) -> RuntimeError:
+    """Return the error of a kernel's template for a tensor of another dtype (TensorMethods.cpp)."""
+    return RuntimeError(f"expected scalar type {_NAMES[wanted]} but found {_NAMES[found]}")
+
+
+def _of_cudas_check(message: str, op: Operator, hosts: Any) -> RuntimeError | None:
+    """Return the error of CUDA's function for dtypes that the CPU's function rejects in other words."""
+    if "expected m1 and m2 to have the same dtype" in message:
+        return RuntimeError(message.replace("m1 and m2", "mat1 and mat2"))
+    if _LEGACY_TYPE.search(message):
+        return RuntimeError(_LEGACY_TYPE.sub(r"got torch.cuda.\1Tensor instead", message))
+    dtypes = [host.dtype for host in hosts if isinstance(host, torch.Tensor)]
+    other = next((dtype for dtype in dtypes if dtype is not dtypes[0]), None)
+    if other is None:
+        return None
+    if op.name == "aten::convolution" and message.startswith("expected scalar type"):
+        image, weight = (f"torch.cuda.{_NAMES[dtype]}Tensor" for dtype in (dtypes[0], other))
+        return RuntimeError(f"Input type ({image}) and weight type ({weight}) should be the same")
+    return wrong_scalar_type(dtypes[0], other) if message.startswith("mixed dtype (CPU)") else None
 
 
 def _without_indices(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
@@ -150,7 +172,7 @@ def in_cudas_name(error: Exception, op: Operator) -> Exception:
     if op.cuda_kernel is not None:
         return op.cuda_kernel.refusal(op, match["dtype"])
     # Most kernels have the same name except for the device: mse_cpu and mse_cuda.
-    kernel = match["kernel"].replace("_cpu", "_cuda")
+    kernel = "ufunc_add_CUDA" if match["kernel"] == "add_stub" else match["kernel"].replace("_cpu", "_cuda")
     return NotImplementedError(f"\"{kernel}\" not implemented for '{match['dtype']}'")
 
 

@@ -18,6 +18,7 @@ import torch
 
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.cost.recurrent import GRU, LSTM, RecurrentLayers
+from gpututor.devices.virtual.cuda_errors import warn_at_caller
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 Tensor = torch.Tensor
@@ -27,6 +28,11 @@ _LAYERS: dict[int, Any] = {0: torch.rnn_relu, 1: torch.rnn_tanh, LSTM: torch.lst
 _OVERLOADS = [getattr(getattr(aten, name), overload) for name in _MODES for overload in ("input", "data")]
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _SEED_BYTES = 8
+SCATTERED = (
+    "RNN module weights are not part of single contiguous chunk of memory. This means they need to be compacted at "
+    "every call, possibly greatly increasing memory usage. To compact weights again call flatten_parameters()."
+)
+"""The warning of cudnn/RNN.cpp."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +199,8 @@ def _run(overload: Any, *args: Any) -> Any:
     stride = (4 if has_biases else 2) + (projected > 0)
     mode = _MODES[overload.overloadpacket.__name__]
     sizes = (mode, hidden, projected, layers, bool(order and order[0]), dropout, train, bidirectional)
+    if len({id(part._block) for part in weight}) > 1:
+        warn_at_caller(SCATTERED)
     out, hy, cy, *_ = aten._cudnn_rnn(data, weight, stride, None, hx, cx, *sizes, lengths, None)
     return (out, hy) if cx is None else (out, hy, cy)
 

@@ -285,6 +285,11 @@ TENSORS: tuple[Patch, ...] = (
         impl=custom_operators.impl,
         fallback=custom_operators.fallback,
     ),
+    *patch_all(
+        "torch.library",
+        "its fake tensors on a GPU end the process in a build for the CPU",
+        opcheck=cuda_errors.refused_function("torch.library.opcheck", "Call it without the virtual GPU."),
+    ),
     *patch_all("torch._ops.OperatorBase", "the same method under its other name", py_impl=custom_operators.py_impl),
     *patch_all(
         "torch.autograd", "device names and streams in hooks and custom Functions", _engine_run_backward=run_backward

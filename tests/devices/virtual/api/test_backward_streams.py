@@ -203,3 +203,12 @@ def test_a_node_waits_for_the_gradients_that_it_gets(recorder: Recorder) -> None
     on_side, on_current = (event for event in recorder.complete() if event.name == "torch.cuda._sleep")
     assert (on_side.stream != 0, on_current.stream) == (True, 0)
     assert on_current.start >= on_side.end
+
+
+def test_transforms_of_functions_run_on_a_side_stream() -> None:
+    x = torch.tensor([0.5, 1.0, 2.0], device="cuda")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.testing.assert_close(torch.func.jacrev(torch.sin)(x), torch.diag(x.cos()))
+        torch.testing.assert_close(torch.func.vjp(torch.sin, x)[1](x)[0], x * x.cos())
+        hessian: Any = torch.func.hessian(lambda value: value.sin().sum())(x)
+        torch.testing.assert_close(hessian, torch.diag(-x.sin()))

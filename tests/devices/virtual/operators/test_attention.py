@@ -406,3 +406,38 @@ def test_an_operator_of_functions_runs_or_is_refused_by_name(two_gpus: VirtualMa
 
     with torch.no_grad(), pytest.raises(NotImplementedError, match=r"torch\.ops\.higher_order\.scan"):
         scan()
+
+
+@pytest.mark.parametrize(
+    ("model", "backends", "options", "expected"),
+    [
+        ("A100", [BACKEND.EFFICIENT_ATTENTION, BACKEND.FLASH_ATTENTION], {"set_priority": True}, EFFICIENT),
+        ("H100", [BACKEND.EFFICIENT_ATTENTION, BACKEND.FLASH_ATTENTION], {"set_priority": True}, EFFICIENT),
+        ("A100", [BACKEND.MATH, BACKEND.FLASH_ATTENTION], {"set_priority": True}, "aten::bmm"),
+        ("A100", [BACKEND.MATH, BACKEND.FLASH_ATTENTION], {}, FLASH),
+        ("A100", [BACKEND.CUDNN_ATTENTION, BACKEND.MATH], {}, "aten::bmm"),
+        ("H100", [BACKEND.CUDNN_ATTENTION, BACKEND.MATH], {}, CUDNN),
+        ("A100", [BACKEND.CUDNN_ATTENTION], {}, CUDNN),
+    ],
+)
+def test_the_first_backend_in_order_of_priority_runs(
+    model: str, backends: Any, options: dict[str, bool], expected: str
+) -> None:
+    def program() -> None:
+        with torch.nn.attention.sdpa_kernel(backends, **options):
+            attend(*heads(torch.float16))
+
+    assert {FLASH, EFFICIENT, CUDNN, "aten::bmm"} & set(kernels(program, model)) == {expected}
+
+
+def test_cudnns_attention_is_not_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+    def program() -> None:
+        torch.use_deterministic_algorithms(True)
+        try:
+            attend(*heads(torch.float16))
+        finally:
+            torch.use_deterministic_algorithms(False)
+
+    assert {FLASH, EFFICIENT, CUDNN} & set(kernels(program, "H100")) == {FLASH}

@@ -466,3 +466,11 @@ def test_float32_softmax_of_float16_is_one_kernel(recorder: Recorder, call: Any)
     assert (out.dtype, x.grad is not None and x.grad.dtype) == (torch.float32, torch.float16)
     assert torch.equal(out.cpu(), call(x.detach().cpu().float(), 1))
     assert torch.equal(alike, out)
+
+
+def test_promotion_stays_at_float32_once_it_was_seen(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(3, device="cuda")
+    with torch.autocast("cuda", torch.float16):
+        assert torch.addcmul(x, x.bfloat16(), x).dtype is torch.float32
+        with pytest.raises(RuntimeError, match="at::autocast::prioritize"):
+            torch.addcmul(x.bfloat16(), x, x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from collections.abc import Callable
 
 import pytest
@@ -188,3 +190,102 @@ def test_leaving_the_virtual_gpu_removes_its_dropout_kernel() -> None:
     with virtual_gpu():
         assert torch._C._dispatch_has_kernel_for_dispatch_key("aten::dropout", "AutogradMeta")
     assert not torch._C._dispatch_has_kernel_for_dispatch_key("aten::dropout", "AutogradMeta")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("layer", [nn.LayerNorm(4), nn.GroupNorm(1, 4)], ids=["layer norm", "group norm"])
+def test_norms_take_parameters_of_the_inputs_dtype_only(
+    two_gpus: VirtualMachine, layer: nn.Module, dtype: torch.dtype
+) -> None:
+    layer = copy.deepcopy(layer).cuda()
+    x = torch.ones(2, 4, 4, device="cuda", dtype=dtype)
+    with pytest.raises(RuntimeError, match=r"expected scalar type (Half|BFloat16) but found Float"):
+        layer(x)
+    with torch.autocast("cuda", dtype):
+        assert layer(x).dtype is torch.float32
+    assert layer.to(dtype)(x).dtype is dtype
+
+
+def test_least_squares_have_one_driver_which_computes_no_rank(two_gpus: VirtualMachine) -> None:
+    left, right = torch.randn(4, 3, device="cuda"), torch.randn(4, 2, device="cuda")
+    result = torch.linalg.lstsq(left, right)
+    assert [tuple(part.shape) for part in result] == [(3, 2), (2,), (0,), (0,)]
+    torch.testing.assert_close(result.solution.cpu(), torch.linalg.lstsq(left.cpu(), right.cpu()).solution)
+    for column in (torch.ones(3, 1, device="cuda"), torch.ones(3, device="cuda")):
+        singular = torch.linalg.lstsq(torch.ones(3, 2, device="cuda"), column)
+        assert singular.solution.shape == (2, *column.shape[1:])
+        assert not singular.solution.isfinite().all()
+    with pytest.raises(RuntimeError, match="`driver` other than `gels` is not supported on CUDA"):
+        torch.linalg.lstsq(left, right, driver="gelsd")
+
+
+def test_decompositions_take_cudas_options_and_have_its_layout(two_gpus: VirtualMachine) -> None:
+    x = torch.randn(4, 6, device="cuda")
+    for driver in (None, "gesvd", "gesvdj", "gesvda"):
+        left, values, right = torch.linalg.svd(x, full_matrices=False, driver=driver)
+        assert (left.stride(), right.stride()) == ((1, 4), (6, 1))
+        torch.testing.assert_close((left * values) @ right, x)
+        assert torch.linalg.svdvals(x, driver=driver).shape == (4,)
+    assert torch.svd(x)[2].stride() == (1, 6)
+    with pytest.raises(RuntimeError, match="unknown svd driver gels"):
+        torch.linalg.svd(x, driver="gels")
+    for decompose in (torch.linalg.lu, torch.linalg.lu_factor):
+        assert decompose(x)[0].is_cuda
+        with pytest.raises(NotImplementedError, match="pivot=False"):
+            decompose(x, pivot=False)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "problem"),
+    [
+        ((16, 8), (8, 8), r"self.size\(0\) needs to be greater than 16, but got 16"),
+        ((17, 12), (12, 8), r"self.size\(1\) needs to be greater than 0 and a multiple of 8, but got 12"),
+        ((17, 8), (8, 4), r"mat2.size\(1\) needs to be greater than 0 and a multiple of 8, but got 4"),
+    ],
+)
+def test_products_of_integers_have_cublas_sizes(
+    two_gpus: VirtualMachine, left: tuple[int, int], right: tuple[int, int], problem: str
+) -> None:
+    def ones(*shape: int) -> torch.Tensor:
+        return torch.ones(shape, dtype=torch.int8, device="cuda")
+
+    with pytest.raises(RuntimeError, match=problem):
+        torch._int_mm(ones(*left), ones(*right))
+    assert torch._int_mm(ones(17, 8), ones(8, 16)).unique().tolist() == [8]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: nn.Linear(3, 3, bias=False).cuda().half()(torch.ones(2, 3, device="cuda")),
+            "expected mat1 and mat2 to have the same dtype, but got: float != c10::Half",
+        ),
+        (
+            lambda: functional.conv2d(torch.ones(1, 1, 3, 3).cuda().half(), torch.ones(1, 1, 2, 2).cuda()),
+            "Input type (torch.cuda.HalfTensor) and weight type (torch.cuda.FloatTensor) should be the same",
+        ),
+        (lambda: nn.Embedding(3, 3).cuda()(torch.ones(2, device="cuda")), "but got torch.cuda.FloatTensor instead"),
+        (
+            lambda: nn.BatchNorm1d(3).cuda().half()(torch.ones(2, 3, device="cuda")),
+            "expected scalar type Float but found Half",
+        ),
+        (
+            lambda: torch.ones(2, device="cuda", dtype=torch.uint16) + 1,
+            "\"ufunc_add_CUDA\" not implemented for 'UInt16'",
+        ),
+    ],
+)
+def test_mixed_dtypes_are_refused_in_cudas_words(
+    two_gpus: VirtualMachine, call: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(RuntimeError, match=re.escape(message)):
+        call()
+
+
+def test_a_probability_above_one_fails_an_assertion_on_the_device() -> None:
+    with virtual_gpu():
+        with pytest.raises(RuntimeError, match="device-side assert"):
+            torch.bernoulli(torch.tensor([2.0], device="cuda"))
+        with pytest.raises(RuntimeError, match="device-side assert"):
+            torch.ones(1, device="cuda")

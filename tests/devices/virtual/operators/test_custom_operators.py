@@ -170,20 +170,21 @@ def test_work_of_a_body_on_the_cpu_is_priced(recorder: Recorder) -> None:
     assert sum(event.name == "aten::mm" and event.device == "cpu" for event in recorder.complete()) == 2
 
 
-_REPLACEMENTS: dict[str, Callable[[], Any]] = {
+_REFUSED: dict[str, Callable[[], Any]] = {
     "impl": lambda: torch.library.impl("aten::mm", "cpu", torch.add),
     "Library.impl": lambda: Library("aten", "IMPL").impl("mm", torch.add, "CPU"),
     "default": lambda: Library("aten", "IMPL").impl("mm", torch.add, "CompositeExplicitAutograd"),
     "register_kernel": lambda: torch.library.register_kernel("aten::mm", "cpu", torch.add),
     "fallback": lambda: Library("_", "IMPL").fallback(torch.add, "CPU"),
+    "opcheck": lambda: torch.library.opcheck(torch.ops.aten.sin.default, (torch.ones(3, device="cuda"),)),
     "py_impl": lambda: torch.ops.aten.mm.default.py_impl(torch._C.DispatchKey.CPU)(torch.add),
 }
 
 
-@pytest.mark.parametrize("way", _REPLACEMENTS)
-def test_the_kernels_of_torch_itself_cannot_be_replaced(way: str, two_gpus: VirtualMachine) -> None:
+@pytest.mark.parametrize("way", _REFUSED)
+def test_torchs_own_kernels_are_neither_replaced_nor_checked(way: str, two_gpus: VirtualMachine) -> None:
     with pytest.raises(NotImplementedError, match="virtual GPU does not support"):
-        _REPLACEMENTS[way]()
+        _REFUSED[way]()
 
 
 def test_pickling_with_a_custom_pickler_records_a_copy(recorder: Recorder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,18 @@ def test_a_copied_and_a_loaded_module_work(two_gpus: VirtualMachine, tmp_path: P
     other = nn.GRU(2, 3, device="cuda")
     other.load_state_dict(torch.load(tmp_path / "weights.pt"))
     assert torch.equal(other(x)[0], expected)
+
+
+def test_scattered_weights_are_compacted_at_each_call_with_a_warning(two_gpus: VirtualMachine) -> None:
+    layer = torch.nn.LSTM(4, 5).cuda()
+    x = torch.randn(2, 3, 4, device="cuda")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        layer(x)
+    layer.weight_hh_l0.data = layer.weight_hh_l0.detach().clone()
+    with pytest.warns(UserWarning, match="not part of single contiguous chunk"):
+        layer(x)
+    layer.flatten_parameters()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        layer(x)
