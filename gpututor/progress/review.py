@@ -168,7 +168,7 @@ LONGEST_PAUSE_S = 15 * 60
 
 @dataclass(frozen=True)
 class Practice:
-    """Time spent, days, and exercises that passed at the first try."""
+    """Time spent, days, and exercises that passed on the first try."""
 
     seconds: Mapping[str, float]
     """Time by exercise key: from the attempt before to each attempt, without breaks."""

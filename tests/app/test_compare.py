@@ -57,7 +57,7 @@ async def test_it_is_compared_with_the_best_then_others_then_the_baseline(timed:
         assert screen.others is not None
         assert [other.words for other in screen.others] == [
             "best, attempt 1",
-            "the one before, attempt 2",
+            "the previous one, attempt 2",
             "baseline.py, which the checks compare with",
         ]
         await pilot.press("a", "a")

@@ -261,7 +261,7 @@ async def test_two_answers_close_the_list_once_and_never_cover_a_run(env: AppEnv
         await until(pilot, lambda: len(main_screen(pilot).panes.results.rows) == 1, "for the first check")
         await open_history(pilot)
         await pilot.press("j", "enter")
-        await until_shown(pilot, "The checks are running: their results come first.")
+        await until_shown(pilot, "The checks are running: wait for their results first.")
 
 
 async def test_a_lone_surrogate_in_the_editor_does_not_hide_the_last_report(env: AppEnv) -> None:

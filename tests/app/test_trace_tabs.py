@@ -159,7 +159,7 @@ async def test_times_are_compared_with_baseline_best_and_previous(timed: AppEnv)
         for words in (
             "this attempt (2)",
             "baseline.py",
-            "best, the one before, attempt 1",
+            "best, the previous one, attempt 1",
             "allowed",
             "the floor",
             "modelled",

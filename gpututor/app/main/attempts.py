@@ -392,7 +392,7 @@ class AttemptController:
         return (*self._other_attempts(view), *baselines_of(view))
 
     def _other_attempts(self, view: RunView) -> list[OtherRun]:
-        """Read the best attempt, the one before, and the rest, newest first. For a thread. Raises `ProgressError`."""
+        """Read the best attempt, the previous one, and the rest, newest first. For a thread. Raises `ProgressError`."""
         from gpututor.app.trace_view.model import OtherRun
 
         progress, key = self._host.learner.progress, self._exercise_of(view).key
@@ -406,7 +406,7 @@ class AttemptController:
             other = self._single_view(attempt)
             if other is not None:
                 which = "best, " if attempt.id == best_id else ""
-                which += "previous, " if attempt is before else ""
+                which += "the previous one, " if attempt is before else ""
                 others.append(OtherRun(f"{which}attempt {attempt.number}", f"attempt {attempt.number}", other))
         return others
 

@@ -218,12 +218,12 @@ class EditorController:
     # Undo
 
     def undo(self) -> None:
-        """Take back the last change, where the learner sees it."""
+        """Undo the last change, where the learner sees it."""
         self._host.show_pane(Pane.CODE)
         self._editor.action_undo()
 
     def redo(self) -> None:
-        """Make the change again that was taken back last."""
+        """Redo the change that was undone last."""
         self._host.show_pane(Pane.CODE)
         self._editor.action_redo()
 

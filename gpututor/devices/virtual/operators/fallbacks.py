@@ -60,9 +60,9 @@ def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> 
     raise cuda_errors.unsupported(call, "The CPU has no such kernel.") from error
 
 
-def wrong_scalar_type(wanted: torch.dtype, found: torch.dtype) -> RuntimeError:
+def wrong_scalar_type(wanted: torch.dtype, given: torch.dtype) -> RuntimeError:
     """Return the error of a kernel's template for a tensor of another dtype (TensorMethods.cpp)."""
-    return RuntimeError(f"expected scalar type {_NAMES[wanted]} but found {_NAMES[found]}")
+    return RuntimeError(f"expected scalar type {_NAMES[wanted]} but found {_NAMES[given]}")
 
 
 def _of_cudas_check(message: str, op: Operator, hosts: Any) -> RuntimeError | None:
