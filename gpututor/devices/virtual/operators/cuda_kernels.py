@@ -253,8 +253,8 @@ def _lstsq(left: Tensor, right: Tensor, rcond: float | None = None, *, driver: s
     call = aten.linalg_lstsq.out if out else aten.linalg_lstsq.default
     try:
         return call(left, right, rcond, driver="gels", **out)
-    except torch.linalg.LinAlgError:
-        if out or left.shape[-2] < left.shape[-1]:
+    except RuntimeError as error:
+        if "full rank" not in str(error) or out or left.shape[-2] < left.shape[-1]:
             raise
     factor, upper = torch.linalg.qr(left)
     is_vector = right.dim() == left.dim() - 1

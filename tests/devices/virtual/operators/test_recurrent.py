@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -178,7 +179,7 @@ def test_a_copied_and_a_loaded_module_work(two_gpus: VirtualMachine, tmp_path: P
 
 
 def test_scattered_weights_are_compacted_at_each_call_with_a_warning(two_gpus: VirtualMachine) -> None:
-    layer = torch.nn.LSTM(4, 5).cuda()
+    layer: Any = torch.nn.LSTM(4, 5).cuda()
     x = torch.randn(2, 3, 4, device="cuda")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
