@@ -71,7 +71,7 @@ class LearningController:
 
         question = QuestionDialog(
             "See the solution before you have passed?",
-            "You can still run your own code afterwards. Hints may help first:"
+            "You can still run your own code later. Hints may help first:"
             f" {self._host.letter_of('open_hint')} shows them one by one.",
             (Answer("yes", "y", "Yes, show it"), Answer("no", "n", "Not yet")),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import io
 import re
 import types
 from collections.abc import Callable, Iterator
@@ -144,7 +143,6 @@ def _ones() -> torch.Tensor:
         (lambda: torch.func.linearize(torch.sin, _ones()), "torch.func.linearize"),
         (lambda: torch.export.export(nn.ReLU(), (_ones(),)), "torch.export.export on a device"),
         (lambda: _timer().collect_callgrind(1), "torch.utils.benchmark.Timer.collect_callgrind"),
-        (lambda: torch.save(_ones().untyped_storage(), io.BytesIO()), "UntypedStorage"),
         (lambda: _ones().untyped_storage()._share_cuda_(), "UntypedStorage._share_cuda_"),
         (lambda: torch.nested.nested_tensor([_ones()]), "torch.nested.nested_tensor"),
         (lambda: torch.quantize_per_tensor(_ones(), 1.0, 0, torch.qint8), "quantized"),
