@@ -3,8 +3,7 @@
 Run it with `python benchmarks/virtual_gpu.py [ROUNDS]`. Uses one thread. In every round each contender runs in turn, so
 a slow moment affects all of them. Prints the medians and their ratios. The virtual GPU does the same work as for a
 graded exercise. It checks devices, counts memory, runs its clock, looks for races, and records each event with its
-line. `wrappers only` is a dispatch mode without any of that: no virtual device in Python can be faster. Nothing is
-asserted.
+line. `wrappers only` is a simple dispatch mode without any of that. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def wrapped(host: torch.Tensor) -> Wrapper:
 
 
 class WrapperMode(TorchDispatchMode):
-    """Mode that unwraps tensors, runs the operator, and wraps the results: the least that a virtual device does."""
+    """Mode that unwraps tensors, runs the operator, and wraps the results, and does nothing else."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if Wrapper not in types:

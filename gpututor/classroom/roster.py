@@ -43,8 +43,8 @@ _COLUMNS = {
 """Names of columns, without case, spaces and signs."""
 _CANVAS = {"student": "name", "id": "id", "section": "section", "sisuserid": None, "sisloginid": None}
 """Columns of the gradebook that Canvas exports, without case, spaces and signs."""
-_MOODLE = {"identifier": "id", "username": None, "idnumber": None}
-"""Columns of Moodle's worksheet, in the same form."""
+_MOODLE = {"username": None}
+"""Columns of Moodle's worksheet, in the same form; its `Identifier` is the id."""
 _NUMBERED = ("canvas", "moodle")
 """Layouts in which students' ids are the platform's numbers."""
 _PARTICIPANT = re.compile(r"\s*Participant\s*(\d+)\s*")
