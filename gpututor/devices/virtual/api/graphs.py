@@ -21,6 +21,7 @@ from gpututor.devices.virtual.api.streams import CudaStream
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.execution.graph_capture import Capture, CapturedWork
 from gpututor.devices.virtual.execution.graph_memory import GraphMemory, shared_pools
+from gpututor.devices.virtual.execution.host_work import not_counted
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine
 from gpututor.devices.virtual.memory.allocator import Allocation, CachingAllocator
 from gpututor.devices.virtual.operators.draws import RandomState
@@ -156,7 +157,8 @@ class CUDAGraph:
         if waits.is_captured(machine, self._work.gpu):
             raise cuda_errors.unsupported("a CUDA graph within another", "Capture its operators again.")
         self._is_executable = True
-        replay(self._steps)
+        with not_counted():
+            replay(self._steps)
         last = self._work.launch(machine)
         assert self._contents is not None
         shared_pools(machine).replayed(machine, self._pool, self._contents, last)

@@ -32,40 +32,49 @@ _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 class Meter:
-    """Real times of one thread, in operators and between them, in nanoseconds."""
+    """Times of one thread, in operators and between them, in nanoseconds.
 
-    __slots__ = ("between", "last", "line", "longest", "used", "within")
+    A reading of the thread's processor time takes too long to make it at each operator. So it is read at long pauses and
+    slow operators only, and the real time minus the processor time since the last reading is how long the thread waited.
+    """
+
+    __slots__ = ("_read", "_used", "between", "last", "line", "longest", "waited", "within")
 
     def __init__(self) -> None:
-        self.last = perf_counter_ns()
-        """Time when the thread last entered or left an operator."""
-        self.used = thread_time_ns()
-        """Processor time of the thread at the last reading."""
         self.clear()
+        self.restart()
 
     def clear(self) -> None:
         self.within = 0
         """Time in operators."""
         self.between = 0
-        """Time in long pauses."""
+        """Processor time in long pauses."""
+        self.waited = 0
+        """Time in long pauses for which the thread had no processor."""
         self.longest = 0
         self.line: int | None = None
         """Line of the program after the longest pause."""
 
+    def restart(self) -> None:
+        """Leave out the time since the last operator."""
+        self.last = self._read = perf_counter_ns()
+        """Time when the thread last entered or left an operator."""
+        self._used = thread_time_ns()
+
     def pause(self, now: int) -> None:
         """Add the time since the last operator to the long pauses."""
         length = now - self.last - SHORT_NS
-        self.between += length
+        waited = min(length, self._waited(now))
+        self.between += length - waited
+        self.waited += waited
         if length > self.longest and is_on():
             self.longest = length
             self.line = active_machine().recorder.place()[1]
-        self.used = thread_time_ns()
         self.last = now
 
     def slow(self, length: int) -> int:
-        """Return the processor time of a long operator, whose thread may have waited for a processor."""
-        before, self.used = self.used, thread_time_ns()
-        return min(length, self.used - before)
+        """Return the processor time of a long operator that ends now."""
+        return length - min(length, self._waited(perf_counter_ns()))
 
     def resume(self) -> None:
         """Continue within an operator after the program's own code ran in it."""
@@ -73,6 +82,13 @@ class Meter:
         if now - self.last > SHORT_NS:
             self.pause(now)
         self.last = now
+
+    def _waited(self, now: int) -> int:
+        """Return the time since the last reading for which the thread had no processor."""
+        used = thread_time_ns()
+        waited = (now - self._read) - (used - self._used)
+        self._read, self._used = now, used
+        return max(0, waited)
 
 
 _meters: list[Meter] = []
@@ -93,13 +109,15 @@ def meter() -> Meter:
 
 @contextlib.contextmanager
 def not_counted() -> Iterator[None]:
-    """Leave out the time inside the block: the machine models it."""
+    """Count the time inside the block as an operator's: the machine models it."""
     mine = meter()
     mine.resume()
+    within, used = mine.within, thread_time_ns()
     try:
         yield
     finally:
-        mine.last, mine.used = perf_counter_ns(), thread_time_ns()
+        mine.within = within + thread_time_ns() - used
+        mine.restart()
 
 
 @dataclass(frozen=True)
@@ -121,18 +139,19 @@ class Watch:
         self._forks, self._forking = loader_forks.number, loader_forks.nanoseconds
         for known in _meters:
             known.clear()
-        meter().resume()
-        meter().clear()
-        self._began = process_time_ns()
+        meter().restart()
+        self._process, self._thread = process_time_ns(), thread_time_ns()
 
     def read(self) -> UnpricedWork:
         """Return this process's work outside operators, and its children's unless a DataLoader forked."""
         mine = meter()
         mine.resume()
-        used = process_time_ns() - self._began - sum(known.within for known in _meters)
+        # A thread without operators has no meter: its work counts as far as this thread waited in long pauses.
+        others = process_time_ns() - self._process - (thread_time_ns() - self._thread)
+        others -= sum(known.within for known in _meters if known is not mine)
         imports = _IMPORT_NS * max(0, len(sys.modules) - self._modules)
         forking = loader_forks.nanoseconds - self._forking
-        own = max(0, min(mine.between, used) - imports - forking)
+        own = max(0, mine.between + max(0, min(mine.waited, others)) - imports - forking)
         # The clock models a DataLoader's workers: its queues carry their times.
         by_loader = loader_forks.number > self._forks
         children = 0 if by_loader else max(0, _children_ns() - self._children)

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from time import perf_counter_ns, thread_time
+from time import thread_time
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from gpututor.devices.virtual.clock.timeline import WHOLE, StreamTask
 from gpututor.devices.virtual.cost.calibration import calibrated
 from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.cost.triton import LaunchWork, launch_price, occupancy
-from gpututor.devices.virtual.execution.host_work import meter
+from gpututor.devices.virtual.execution.host_work import not_counted
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.operators import graph_replay
@@ -134,17 +134,10 @@ def _run(self: Any, *args: Any, grid: Any = None, warmup: bool = False, **kwargs
     call = _bind(self, args, kwargs)
     if not machine.values:
         raise cuda_errors.NoValues(f"the Triton kernel {call.name}")
-    mine = meter()
-    mine.resume()
-    used = thread_time()
-    try:
-        with torch_private.host_only():
-            if warmup:
-                return _warm(machine, gpu, call)
-            return _launch(machine, gpu, call, _grid_of(call, grid))
-    finally:
-        mine.within += round(1e9 * (thread_time() - used))
-        mine.last = perf_counter_ns()
+    with not_counted(), torch_private.host_only():
+        if warmup:
+            return _warm(machine, gpu, call)
+        return _launch(machine, gpu, call, _grid_of(call, grid))
 
 
 def _bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Bound:

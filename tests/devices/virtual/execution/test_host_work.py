@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from time import process_time_ns
+from time import perf_counter_ns, process_time_ns  # imported by name: a machine replaces the functions of `time`
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual.execution.host_work import Watch, loader_forks
+from gpututor.devices.virtual.execution.host_work import SHORT_NS, Watch, loader_forks
 from tests.support.threads import started
 
 WORK_NS = 60_000_000
@@ -115,6 +115,32 @@ def test_torchs_own_calls_are_not_counted(recorder: Recorder) -> None:
     while process_time_ns() < ends:
         x = (x @ x).tanh()
         host = (host @ host).tanh()
+    assert watch.read().nanoseconds < NOTICED_NS
+
+
+def test_replaying_a_graph_is_not_counted(recorder: Recorder) -> None:
+    x = torch.ones(256, 256, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(10):
+            x.copy_((x @ x).tanh())
+    watch = Watch()
+    ends = process_time_ns() + WORK_NS
+    while process_time_ns() < ends:
+        graph.replay()
+    assert watch.read().nanoseconds < NOTICED_NS
+
+
+def test_short_pauses_are_not_counted_when_the_thread_waits_for_a_processor(recorder: Recorder) -> None:
+    x = torch.ones(4, 4, device="cuda")
+    watch = Watch()
+    for _ in range(2 * WORK_NS // SHORT_NS):
+        ends = perf_counter_ns() + SHORT_NS // 2
+        while perf_counter_ns() < ends:
+            pass
+        x.sum()
+    threading.Event().wait(WORK_NS / 1e9)  # without a processor
+    x.sum()
     assert watch.read().nanoseconds < NOTICED_NS
 
 
