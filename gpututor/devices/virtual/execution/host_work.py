@@ -34,8 +34,8 @@ _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 class Meter:
     """Times of one thread, in operators and between them, in nanoseconds.
 
-    A reading of the thread's processor time takes too long to make it at each operator. So it is read at long pauses and
-    slow operators only, and the real time minus the processor time since the last reading is how long the thread waited.
+    Reading the thread's processor time takes too long to do it at each operator: only long pauses and slow operators
+    read it. The real time since the last reading, minus the processor time, is how long the thread waited.
     """
 
     __slots__ = ("_read", "_used", "between", "last", "line", "longest", "waited", "within")
