@@ -15,6 +15,7 @@ from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 
+from gpututor.course.loader import LANGUAGES
 from gpututor.errors import UsageError
 
 ENGLISH = "en"
@@ -128,7 +129,7 @@ class Catalog:
 
 def languages() -> list[str]:
     """Return the languages with a catalog, and English."""
-    names = [entry.name for entry in (resources.files("gpututor") / "languages").iterdir()]
+    names = [entry.name for entry in (resources.files("gpututor") / LANGUAGES).iterdir()]
     return sorted([ENGLISH, *(name.removesuffix(".po") for name in names if name.endswith(".po"))])
 
 
@@ -142,9 +143,9 @@ def catalog(language: str, course: Path | None = None) -> Catalog:
         return Catalog(ENGLISH, {})
     if language not in languages():
         raise UsageError(f"There is no translation into {language!r}.", f"Use one of {', '.join(languages())}.")
-    text = (resources.files("gpututor") / "languages" / f"{language}.po").read_text(encoding="utf-8")
+    text = (resources.files("gpututor") / LANGUAGES / f"{language}.po").read_text(encoding="utf-8")
     entries = dict(entries_of(text))
-    path = course / "languages" / f"{language}.po" if course is not None else None
+    path = course / LANGUAGES / f"{language}.po" if course is not None else None
     if path is not None and path.exists():
         try:
             own = {english: words for english, words in entries_of(path.read_text(encoding="utf-8")) if english}

@@ -76,7 +76,8 @@ class Platform:
     """Returns the name and content of the report's file in the zip; `True` for HTML."""
 
     def check(self, folder: ClassFolder, gradebook: Gradebook, path: Path) -> None:
-        """Raise `UsageError` if the class has no names of this platform, or `path` is its download."""
+        """Raise `UsageError` if the class has no names of this platform, or `path` is the class's or its download."""
+        folder.check_output(path)
         class_ = gradebook.class_
         if class_.layout != self.layout:
             title = f"{folder.folder} contains a class in the layout `{class_.layout}`, not `{self.layout}`."

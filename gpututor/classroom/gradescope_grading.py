@@ -27,7 +27,7 @@ from gpututor.classroom.intake import read_class
 from gpututor.classroom.intake.layouts import METADATA
 from gpututor.classroom.jobs import write_failures
 from gpututor.classroom.plan import GradeOptions, merge_options, plan_grading
-from gpututor.classroom.roster import enrol, read_roster, roster_text
+from gpututor.classroom.roster import enrol, folded, read_roster, roster_text
 from gpututor.classroom.rules import Rules, read_rules
 from gpututor.classroom.submissions import Class
 from gpututor.classroom.work_queue import WorkQueue
@@ -91,8 +91,15 @@ def _graded(
 def with_dates(rules: Rules, metadata: SubmissionMetadata) -> Rules:
     """Return the rules for the assigned exercises with Gradescope's due date, which has the student's extension.
 
-    Extensions in the rules count from the date without extensions, so that the later of both counts.
+    Extensions in the rules count from the date without extensions, so that the later of both counts. The extension of
+    each student of a group is the group's.
     """
+    group = set(map(folded, metadata.addresses))
+    named = (
+        replace(extension, student=metadata.email) if folded(extension.student) in group else extension
+        for extension in rules.extensions
+    )
+    rules = replace(rules, extensions=tuple(named))
     if metadata.due is None:
         return rules
     usual = _with_due(rules, metadata.usual_due) if metadata.usual_due is not None else rules

@@ -20,7 +20,7 @@ from gpututor.classroom.jobs import class_secret
 from gpututor.classroom.packing import manifest_of, write_zip
 from gpututor.classroom.roster import Roster, read_roster, roster_text
 from gpututor.classroom.rules import Rules
-from gpututor.course.loader import EXERCISE_KEYS, load_course
+from gpututor.course.loader import EXERCISE_KEYS, LANGUAGES, load_course
 from gpututor.course.model import Course, Exercise
 from gpututor.errors import CourseError, NotGradableHere, UsageError
 from gpututor.hardware.inventory import torch_version
@@ -164,6 +164,8 @@ def _course_files(course: Course, exercises: Sequence[Exercise]) -> Iterator[tup
     """Yield the files of a course with only these exercises, which keep their numbers."""
     yield "course.toml", manifest_of(course.folder / "course.toml", ["id", "title", "variant_seed"]).encode()
     keys = [key.name for key in EXERCISE_KEYS if key.name != "prerequisites"]  # they may be in no image
+    for path in sorted((course.folder / LANGUAGES).glob("*.po")):
+        yield f"{LANGUAGES}/{path.name}", path.read_bytes()
     for lesson in course.lessons:
         chosen = [exercise for exercise in lesson.exercises if exercise in exercises]
         for path in (lesson.folder / "lesson.toml", lesson.folder / "lesson.md") if chosen else ():

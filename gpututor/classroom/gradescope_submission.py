@@ -45,6 +45,8 @@ class SubmissionMetadata:
     """Due date without extensions."""
     students: int = 1
     """Number of students: more than 1 for a group. `name` and `email` are those of the first."""
+    addresses: tuple[str, ...] = ()
+    """Addresses of all students, as far as they are known."""
     earlier: tuple[EarlierSubmission, ...] = ()
     """Earlier submissions in the order of time."""
 
@@ -68,8 +70,7 @@ def _metadata(values: Any) -> SubmissionMetadata:
     usual = _due(values.get("assignment"))
     # A student with an extension has an assignment of their own. A group has the latest date of its students.
     dates = [_due(user.get("assignment")) or usual for user in users] or [usual]
-    # JSON can have half of a character, which no file can store.
-    name, email = (str(first.get(key) or "").encode(errors="ignore").decode() for key in ("name", "email"))
+    name, email = (_text(first.get(key)) for key in ("name", "email"))
     created_at = as_utc(str(values.get("created_at") or ""))
     return SubmissionMetadata(
         name=name,
@@ -78,8 +79,14 @@ def _metadata(values: Any) -> SubmissionMetadata:
         due=max(filter(None, dates), default=None),
         usual_due=usual,
         students=max(len(users), 1),
+        addresses=tuple(filter(None, (_text(user.get("email")) for user in users))),
         earlier=tuple(_earlier(_tables(values.get("previous_submissions")), created_at)),
     )
+
+
+def _text(value: object) -> str:
+    """Return a text without halves of characters, which JSON can have, but no file can store."""
+    return str(value or "").encode(errors="ignore").decode()
 
 
 def _tables(items: object) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -78,7 +78,7 @@ def match_students(
 ) -> Matches:
     """Match the people of a roster with the students of a class of this layout.
 
-    They match by the platform's number, by address, by id, and by a name that is unique on both sides. No one matches
+    They match by the platform's number, by address, by id, and by a name, each unique on both sides. No one matches
     twice. `platform`: the layout whose numbers the people have; empty for none. Numbers of two platforms are never
     compared. Names count only if a platform gives them, because students choose those in zips.
     """
@@ -91,20 +91,22 @@ def match_students(
     def name_of(student: Student) -> str:
         return _name_key((has_names and student.name) or student.id)
 
+    def names_of(person: RosterEntry) -> set[str]:
+        return {_name_key(person.name), *(_joined_names(person.name) if layout == "canvas" else ())}
+
     keys: Sequence[tuple[Callable[[RosterEntry], set[str]], Callable[[Student], str]]] = (
         (lambda person: {person.platform_id}, lambda student: student.platform_id if platform == layout else ""),
         (_ids_of, lambda student: folded(student.email)),
         (_ids_of, id_of),
-        (lambda person: {_name_key(person.name)}, name_of),
+        (names_of, name_of),
     )
     matches: dict[int, int] = {}
     refused: dict[int, int] = {}
     for person_keys, student_key in keys:
         taken = set(matches.values())
-        left = [place for place in range(len(students)) if place not in taken]
-        positions = [position for position in range(len(people)) if position not in matches]
-        by_key = _unique([(student_key(students[place]), place) for place in left])
-        for key, position in _unique([(key, at) for at in positions for key in person_keys(people[at])]).items():
+        by_key = _unique([(student_key(student), place) for place, student in enumerate(students)])
+        of_people = [(key, position) for position, person in enumerate(people) for key in person_keys(person)]
+        for key, position in _unique(of_people).items():
             if key not in by_key or position in matches or by_key[key] in taken:
                 continue
             at = by_key[key]
@@ -147,6 +149,12 @@ def _unique(pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
 def _name_key(name: str) -> str:
     """Return the same key for `Ada Lovelace` and `Lovelace, Ada`."""
     return " ".join(sorted(_WORD.findall(folded(name))))
+
+
+def _joined_names(name: str) -> set[str]:
+    """Return the forms of a name that Canvas may give, which has the surname first and no spaces: `lovelaceada`."""
+    words = _WORD.findall(folded(name))
+    return {"".join(words[at:] + words[:at]) for at in range(len(words))}
 
 
 def folded(word: str) -> str:
@@ -294,12 +302,21 @@ def _hours(table: PlatformTable, line: int, columns: Mapping[str, int], cell: st
 def _time(table: PlatformTable, line: int, columns: Mapping[str, int], cell: str) -> datetime | None:
     if cell in ("", "-"):
         return None
+    advice = "Export Moodle's worksheet in English, or write times such as 2026-03-01T20:00."
     for read in (datetime.fromisoformat, lambda text: datetime.strptime(text, _WORKSHEET_TIME)):
         with contextlib.suppress(ValueError):
-            if (at := read(cell)).year in YEARS:
+            if (at := read(cell)).year in YEARS and not _is_day(cell):
                 return at
-    advice = "Export Moodle's worksheet in English, or write times such as 2026-03-01T20:00."
-    raise _mistake(table, line, columns["submitted"], f"{cell!r} is not a time", advice)
+    raise _mistake(table, line, columns["submitted"], f"{cell!r} is not a time of a day", advice)
+
+
+def _is_day(cell: str) -> bool:
+    """Return True for a date without a time of the day, which would count as midnight."""
+    try:
+        date.fromisoformat(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _mistake(table: PlatformTable, line: int, column: int, problem: str, advice: str) -> UsageError:
@@ -327,6 +344,19 @@ class Enrolment:
     """The students' ids by their ids in the roster, if no student of the class has the latter, and by `roster_id`."""
     refused: tuple[tuple[str, str], ...]
     """Ids of the roster's people who match nobody, and of the students with their ids, but with other names."""
+
+
+def with_extensions(rules: Rules, students: Sequence[Student]) -> Rules:
+    """Return the rules with students' ids in the extensions, which may name their addresses, in capitals or not."""
+    ids = {student.id for student in students}
+    by_word = _unique(
+        [(word, student.id) for student in students for word in {*map(folded, (student.id, student.email))}]
+    )
+    extensions = (
+        given if given.student in ids else replace(given, student=by_word.get(folded(given.student), given.student))
+        for given in rules.extensions
+    )
+    return replace(rules, extensions=tuple(extensions))
 
 
 def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:

@@ -44,6 +44,8 @@ from gpututor.hardware.scenario import KINDS, Scenario
 from gpututor.paths import manifest_cache_file
 from gpututor.toml_schema import REQUIRED, Key, Mistake, as_error, nearest, text_of, unreadable, values_of
 
+LANGUAGES = "languages"
+"""Folder of the course's translations; see `gpututor.translation`."""
 _ANY_SCENARIO = Scenario("")
 
 SCENARIO_KEYS = tuple(
@@ -326,6 +328,8 @@ def _numbered_folders(folder: Path, what: str, problems: list[CourseError]) -> l
     """Return the subfolders called `NN_slug` in their order, without duplicate numbers or names."""
     folders: list[_NumberedFolder] = []
     for name in _folder_names(folder, problems):
+        if name == LANGUAGES and what == "lesson":
+            continue
         new = _named(folder / name, what, problems)
         if new is None:
             continue

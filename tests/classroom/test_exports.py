@@ -277,6 +277,61 @@ def test_canvas_uses_platform_numbers_or_the_columns_of_a_roster(tmp_path: Path)
         canvas(book(), roster)
 
 
+def test_canvas_keeps_excused_students(tmp_path: Path) -> None:
+    roster = tmp_path / "roster.csv"
+    roster.write_text(f"Student,ID,Section,{EXERCISE} (77),{OTHER} (78)\nAda Lovelace,501,A,EX,1\n")
+    text, notices = canvas(of_layout(book(), "canvas"), roster)
+    assert rows(text)[2] == ["Ada Lovelace", "501", "A", "EX", "2"]
+    assert any(f"ada {EXERCISE}" in notice.title for notice in notices)
+
+
+@pytest.mark.parametrize(
+    ("assignments", "header"),
+    [
+        ("5.3 Title (70),Title (77)", "5.3 Title (70)"),
+        ("Title (77),5.3 Title (70)", "5.3 Title (70)"),
+        ("Title (70),Title (77)", "5.3 Title"),
+        ("5.4 Title (70),Title (77)", "Title (77)"),
+    ],
+)
+def test_only_a_clear_assignment_of_canvas_gets_marks(tmp_path: Path, assignments: str, header: str) -> None:
+    made = of_layout(gradebook([Upload("ada", points(1, 1))], students=[ADA]), "canvas")
+    exercise = replace(made.exercises[0], label="5.3", title="Title")
+    roster = tmp_path / "roster.csv"
+    roster.write_text(f"Student,ID,Section,{assignments}\nAda Lovelace,501,A,,\n")
+    text, notices = canvas(replace(made, exercises=(exercise,)), roster)
+    assert rows(text)[0][3:] == [header]
+    assert any("unclear" in notice.title for notice in notices) == (header == "5.3 Title")
+
+
+def test_two_exercises_of_one_title_get_no_common_assignment(tmp_path: Path) -> None:
+    made = of_layout(book(), "canvas")
+    same = replace(made, exercises=tuple(replace(exercise, title="Warm-up") for exercise in made.exercises))
+    roster = tmp_path / "roster.csv"
+    roster.write_text("Student,ID,Section,Warm-up (7)\nAda Lovelace,501,A,\n")
+    text, notices = canvas(same, roster)
+    assert "(7)" not in text
+    assert any(EXERCISE in notice.title and OTHER in notice.title for notice in notices)
+
+
+def test_comments_in_moodles_worksheet_stay(tmp_path: Path) -> None:
+    made = of_layout(book(), "moodle")
+    header = "Identifier,Full name,Grade,Feedback comments\n"
+    worksheet = tmp_path / "worksheet.csv"
+    worksheet.write_text(f"{header}Participant 501,Ada Lovelace,,Well explained!\n")
+    first = rows(moodle(made, worksheet)[0])[1][3]
+    assert first.startswith(f"Well explained!<br>{EXERCISE}: 2.7 of 7")
+    worksheet.write_text(csv_text([header.strip().split(","), ["Participant 501", "Ada Lovelace", "4.7", first]]))
+    assert rows(moodle(made, worksheet)[0])[1][3] == first
+
+
+def test_canvas_gets_no_numbers_of_anonymous_marking() -> None:
+    made = gradebook([Upload("anon_x1Yz", points(1, 1))], students=[Student("anon_x1Yz")])
+    text, notices = canvas(of_layout(made, "canvas"))
+    assert "anon_x1Yz" not in text
+    assert any("anon_x1Yz" in notice.title for notice in notices)
+
+
 def test_odd_rosters_and_chosen_names_give_nobody_anothers_mark(tmp_path: Path) -> None:
     roster = tmp_path / "roster.csv"
     roster.write_text(

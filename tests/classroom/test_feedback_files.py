@@ -205,6 +205,8 @@ def test_a_class_without_the_platforms_names_is_an_error_with_advice(
     assert "Name another file." in capsys.readouterr().err
     assert (tmp_path / "download.zip").read_bytes() == download
     data = json.loads(folder.class_file.read_text())
+    assert main([*words, "--moodle", str(folder.class_file)]) == 2
+    assert json.loads(folder.class_file.read_text()) == data
     for student in data["students"]:
         del student["upload"]
     folder.class_file.write_text(json.dumps(data))

@@ -202,6 +202,12 @@ def test_the_page_is_bounded_for_large_classes(monkeypatch: pytest.MonkeyPatch) 
     assert "1 mark more." in html
 
 
+def test_a_section_without_a_final_total_has_no_mean() -> None:
+    open_mark = replace(gradebook([Upload("kim", None)]), has_roster=True)
+    in_section = replace(open_mark, students=(replace(open_mark.students[0], section="Monday"),))
+    assert "–" in part(made(in_section), "overview")
+
+
 def test_charts_have_lanes_bounds_and_a_text_alternative() -> None:
     chart = distribution((1, 0, 0, 0, 0, 0, 0, 0, 0, 2), "mark")
     (words,) = re.findall('aria-label="([^"]*)"', chart)

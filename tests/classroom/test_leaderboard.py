@@ -128,5 +128,8 @@ def test_the_terminal_has_names_and_the_page_for_students_has_pseudonyms(
     assert "kimberly" in page.read_text()
     capsys.readouterr()
     assert main(["classroom", "leaderboard", out, "one_big_copy"]) == 2
+    before = folder.class_file.read_bytes()
+    assert main(["classroom", "leaderboard", out, "--html", str(folder.class_file)]) == 2
+    assert folder.class_file.read_bytes() == before
     assert main(["classroom", "report", out, "--html", str(page)]) == 0
     assert '<section id="leaderboard"' in page.read_text()

@@ -228,6 +228,8 @@ def test_each_started_day_costs_its_share_after_a_grace_period() -> None:
     too_late = mark(points(4, 4), rules=rules, submitted_at=after(days=2))
     assert (too_late.status, too_late.mark) == (MarkStatus.FINAL, 0)
     assert mark(points(4, 4), rules=Rules(late=TEN_PER_DAY), late=True).mark == 3.6
+    rejecting = [Rules(late=LatePolicy(reject_after_hours=hours, grace_minutes=90)) for hours in (0, 2)]
+    assert [mark(points(4, 4), rules=rules, late=True).mark for rules in rejecting] == [0, 4]
     in_time = Rules(due=DUE, late=TEN_PER_DAY)
     assert mark(points(4, 4), rules=in_time, late=True, submitted_at=after(hours=-1)).mark == 4
 
@@ -277,6 +279,16 @@ def test_weights_scale_rounding_and_extensions_count() -> None:
     assert [student.points for student in gradebook(files, rules).students] == [4, 3.2]
     assert rules.due_for(EXERCISE, "kim") == DUE + timedelta(hours=48)
     assert rules.due_for(EXERCISE) == DUE
+
+
+def test_a_scale_needs_the_points_of_all_exercises() -> None:
+    files = [Upload("kim", points(4, 4))]
+    of_two = Rules(assigned=(EXERCISE, OTHER), scale=100)
+    made = gradebook(files, of_two)
+    assert not made.students[0].final
+    assert any(OTHER in notice.title and "scale" in notice.title for notice in made.notices)
+    assert gradebook(files, replace(of_two, drop=(OTHER,))).students[0].final
+    assert gradebook(files, replace(of_two, scale=None)).students[0].final
 
 
 @pytest.mark.parametrize(("points", "expected"), [(0.1 + 0.2, 0.3), (2.5, 2.5), (0.125, 0.13), (1.005, 1.01)])
@@ -356,7 +368,8 @@ def test_marks_are_between_zero_and_all_points(files: list[Upload], rules: Rules
     for attempt in kims.attempts:
         assert 0 <= attempt.points <= attempt.most <= most
         assert 0 <= attempt.deduction <= attempt.earned
-    assert (kims.mark is None) == (not book.students[0].final) == (book.exercises[0].without_mark == 1)
+    assert (kims.mark is None) == (book.exercises[0].without_mark == 1)
+    assert book.students[0].final == (kims.mark is not None and (rules.scale is None or kims.known_of is not None))
 
 
 @given(FILES, FILES, RULES)

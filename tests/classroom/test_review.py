@@ -391,6 +391,11 @@ def test_review_prints_the_list_as_text_csv_and_json(
     rows = list(csv.DictReader((tmp_path / "list.csv").read_text().splitlines()))
     assert [row["kind"] for row in rows] == ["identical", "unmatched"]
     assert rows[0]["students"].startswith("'=kim; lee\\x1b")
+    before = out.class_file.read_bytes()
+    for option in ("--csv", "--csv-pairs"):
+        assert main([*words, option, str(out.class_file)]) == 2
+    assert out.class_file.read_bytes() == before
+    capsys.readouterr()
     assert main([*words, "--json", "--similar", "0.9"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["similar"], data["fewest"]) == (0.9, FEWEST)

@@ -20,7 +20,7 @@ from gpututor.classroom.gradebook.exports.moodle import moodle
 from gpututor.classroom.gradebook.marking import EXTENDED
 from gpututor.classroom.gradebook.model import MarkStatus
 from gpututor.classroom.gradebook.terminal import lines_of
-from gpututor.classroom.roster import Enrolled, Roster, enrol, read_roster
+from gpututor.classroom.roster import Enrolled, Roster, enrol, read_roster, with_extensions
 from gpututor.classroom.rules import ExerciseRules, Extension, LatePolicy, Rules
 from gpututor.classroom.submissions import Student
 from gpututor.cli.main import main
@@ -78,6 +78,7 @@ def test_headers_and_separators_may_differ(roster: Path) -> None:
         ("id,login\nkim,k\n", "line 1, column 'login': it is a column for the id, as 'id' is"),
         ("id,section\nkim,A\n,B\n", "line 3, column 'id': it is empty"),
         ("id\nkim\n\nKim\n", "line 4, column 'id': 'Kim' is in line 2, too"),
+        ("id,submitted\nkim,2026-03-01\n", "line 2, column 'submitted': '2026-03-01' is not a time of a day"),
         ("id,extension\nkim,two days\n", "line 2, column 'extension': 'two days' is not a number of hours"),
         ("id,extension\nkim,-1\n", "line 2, column 'extension': '-1' is not a number of hours"),
         ('id,name\nkim,"a\nb"\n', "line 3, column 'name': 'a\\nb' is not a valid name"),
@@ -174,7 +175,7 @@ def test_a_row_takes_over_nobody_with_its_number_but_another_name(tmp_path: Path
     late = replace(class_.submissions[0], late=True)
     folder.write_class(replace(class_, layout="canvas", students=(ada,), submissions=(late,)))
     write_entry(folder.journal, key_at(folder, 0), points(4, 4))
-    folder.roster_file.write_text("id,name,extension\n501,Ada Lovelace,\n12005,Grace Hopper,48\n")
+    folder.roster_file.write_text("id,name,extension\n501,Ana Poe,\n12005,Grace Hopper,48\n")
     rules = Rules(late=LatePolicy(10))
     for with_names in (True, False):
         book = make_gradebook(folder, rules, with_names=with_names)
@@ -183,6 +184,27 @@ def test_a_row_takes_over_nobody_with_its_number_but_another_name(tmp_path: Path
         titles = [notice.title for notice in book.notices if "another name" in notice.title]
         assert ["Grace" in title and "adalovelace" in title for title in titles] == [with_names]
     assert make_gradebook(folder, rules).student("12005").student == ada
+
+
+def test_a_name_of_two_people_matches_nobody(tmp_path: Path) -> None:
+    class_ = gradebook([], students=[Student("501", "Kim Roe"), Student("777", "Kim Roe", "kim2@example.org")]).class_
+    roster = Roster(tmp_path, (Enrolled("501", "Kim Roe"), Enrolled("502", "Kim Roe", "kim1@example.org")))
+    enrolment = enrol(replace(class_, layout="gradescope"), Rules(), roster)
+    assert enrolment.others == ("777",)
+    assert enrolment.without_files == ("502",)
+
+
+@pytest.mark.parametrize("name", ["Ada Lovelace", "Lovelace, Ada"])
+def test_names_without_spaces_of_canvas_match(tmp_path: Path, name: str) -> None:
+    class_ = gradebook([], students=[Student("12005", "lovelaceada", platform_id="12005")]).class_
+    enrolment = enrol(replace(class_, layout="canvas"), Rules(), Roster(tmp_path, (Enrolled("501", name),)))
+    assert enrolment.roster_ids == {"12005": "501"}
+
+
+@pytest.mark.parametrize("student", ["Kim@Example.org", "KIM"])
+def test_extensions_name_students_by_address_or_id(student: str) -> None:
+    rules = with_extensions(Rules(extensions=(Extension(student, hours=48),)), [Student("kim", "", "kim@example.org")])
+    assert rules.extends(EXERCISE, "kim")
 
 
 def test_only_rosters_of_the_platform_give_its_numbers(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gpututor import __version__
 from gpututor.cli.main import main
-from gpututor.course.loader import EXERCISE_FILES, course_folder, load_course, load_exercise, version_mistake
+from gpututor.course.loader import EXERCISE_FILES, LANGUAGES, course_folder, load_course, load_exercise, version_mistake
 from gpututor.course.model import Course
 from gpututor.errors import CourseError, UsageError
 from gpututor.hardware.scenario import Scenario
@@ -211,7 +211,11 @@ def test_misnamed_lesson_folders_are_reported_but_no_hidden_ones(folder: Path) -
         (lesson / ".git").mkdir()
         (lesson / "__pycache__").mkdir()
         (lesson / "README.md").write_text("")
+    (folder / LANGUAGES).mkdir()
     assert load_course(folder).problems == ()
+    (folder / "01_lesson_1" / LANGUAGES).mkdir()
+    assert len(load_course(folder).problems) == 1
+    (folder / "01_lesson_1" / LANGUAGES).rmdir()
     names = ["00_lesson", "003_lesson", "03-lesson", "03_", "03_Lesson", "1_lesson", "lesson"]
     for name in names:
         (folder / name).mkdir()

@@ -33,7 +33,7 @@ from gpututor.classroom.gradebook.slip_days import spend_slip_days
 from gpututor.classroom.history import HistoryEntry, marks_by_hand, read_history, with_class_ids
 from gpututor.classroom.jobs import JobFailure, Options, class_secret, read_failures
 from gpututor.classroom.pseudonyms import Pseudonyms
-from gpututor.classroom.roster import Roster, enrol, read_roster, refusal
+from gpututor.classroom.roster import Roster, enrol, read_roster, refusal, with_extensions
 from gpututor.classroom.rules import OWN, CheckDescriptions, Describe, Rules, course_of, points_of, read_rules
 from gpututor.classroom.submissions import Class, Submission
 from gpututor.classroom.tables import number
@@ -69,6 +69,7 @@ def make_gradebook(
     enrolment = enrol(class_, rules, people) if people is not None else None
     if enrolment is not None:
         class_, rules = enrolment.class_, enrolment.rules
+    rules = with_extensions(rules, class_.students)
     chosen, sections = (enrolment.pseudonyms, enrolment.sections) if enrolment is not None else ({}, None)
     pseudonyms = Pseudonyms(lambda: class_secret(folder.salt_file), class_.students, chosen, submitted.students)
     class_ids = enrolment.class_ids if enrolment is not None else {}
@@ -175,7 +176,7 @@ def gradebook_of(
         student_marks(student, marks[student.id], rules, (sections or {}).get(student.id, ""), slip_days[student.id])
         for student in students
     )
-    warnings += _exercise_warnings(by_exercise, summaries)
+    warnings += _exercise_warnings(by_exercise, summaries, rules)
     warnings += _by_hand_warnings(by_hand.values(), marks, {summary.exercise: summary for summary in summaries})
     warnings += [*_extension_warnings(everyone), *_attempts_warnings(everyone, rules)]
     return Gradebook(class_, rules, tuple(summaries), everyone, tuple(warnings), has_roster=sections is not None)
@@ -306,11 +307,16 @@ def _extension_warnings(students: Sequence[StudentMarks]) -> Iterator[GradebookW
 
 
 def _time_warnings(rules: Rules, class_: Class) -> Iterator[GradebookWarning]:
-    """Warn of due dates without an effect: the layout knows neither times nor late files."""
+    """Warn of due dates without an effect: nothing gives the time of a file, or says that it is late."""
     files = class_.submissions
-    if rules.zone is not None and files and not any(file.submitted_at or file.late for file in files):
+    if rules.zone is None or any(file.late for file in files):  # a platform that marks late files
+        return
+    if untimed := sum(not file.submitted_at for file in files):
+        files_without = "no submission has a time: nothing"
+        if untimed < len(files):
+            files_without = f"{count(untimed, 'submission has', 'submissions have')} no time: none of them"
         advice = "A roster can give times: Moodle's grading worksheet, or a column `submitted`."
-        yield GradebookWarning("There is a due date, but no submission has a time: nothing counts as late.", advice)
+        yield GradebookWarning(f"There is a due date, but {files_without} counts as late.", advice)
 
 
 def _attempts_warnings(students: Sequence[StudentMarks], rules: Rules) -> Iterator[GradebookWarning]:
@@ -344,7 +350,9 @@ def _by_hand_warnings(
             )
 
 
-def _exercise_warnings(submitted: Iterable[str], summaries: Sequence[ExerciseSummary]) -> Iterator[GradebookWarning]:
+def _exercise_warnings(
+    submitted: Iterable[str], summaries: Sequence[ExerciseSummary], rules: Rules
+) -> Iterator[GradebookWarning]:
     if others := set(submitted) - {exercise.exercise for exercise in summaries}:
         title = f"Submitted but not assigned: {', '.join(sorted(others))}."
         yield GradebookWarning(title, "To count them, add them to `assigned` in the rules.")
@@ -352,3 +360,6 @@ def _exercise_warnings(submitted: Iterable[str], summaries: Sequence[ExerciseSum
         if not exercise.handed_in:
             title = f"{exercise.exercise} is assigned, but there is no submission."
             yield GradebookWarning(title, "Every student has 0 points for it.")
+        if exercise.known_of is None and rules.scale is not None and not exercise.is_dropped:
+            title = f"No total is final: the points of {exercise.exercise} are unknown, and `scale` needs them."
+            yield GradebookWarning(title, "Name the course with --course, or add the exercise to `drop` in the rules.")

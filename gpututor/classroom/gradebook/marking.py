@@ -184,7 +184,8 @@ def _held_back(mark: CheckMark) -> CheckMark:
 def lateness_of(submission: Submission, rules: Rules, slip_days: int = 0) -> Lateness:
     """Compare with the student's due date, moved by `slip_days`.
 
-    A file that only the platform marks as late is one period late; a slip day covers it.
+    A file that only the platform marks as late is one period late; a slip day covers it. It is too late only if the
+    rules accept no late file.
     """
     policy = rules.late
     used = min(slip_days, slip_days_needed(submission, rules))
@@ -193,7 +194,8 @@ def lateness_of(submission: Submission, rules: Rules, slip_days: int = 0) -> Lat
         late_s = max(late_s - used * PERIOD_S["day"], 0.0)
         periods, known = policy.periods(late_s), True
     else:
-        late_s, periods, known = 0.0, int(submission.late and not used), False
+        periods, known = int(submission.late and not used), False
+        late_s = 60 * policy.grace_minutes + 1.0  # at the least
         if periods and rules.extends(submission.exercise, submission.student):
             return Lateness(words=EXTENDED)
     days = count(used, "slip day")
@@ -356,8 +358,8 @@ def student_marks(
         marks=tuple(replace(mark, is_dropped=mark.exercise in dropped) for mark in marks),
         points=rules.rounded(points),
         known_of=of,
-        # An open mark may change which marks are the lowest.
-        open=sum(not mark.status.is_mark for mark in counting),
+        # An open mark may change which marks are the lowest. A scale needs the points of all exercises.
+        open=sum(not mark.status.is_mark or (mark.known_of is None and rules.scale is not None) for mark in counting),
         section=section,
         slip_days=slip_days,
     )

@@ -183,7 +183,7 @@ class StudentMarks:
     known_of: float | None
     """Largest total without extra points. None if the points of an exercise that counts are unknown."""
     open: int
-    """Number of exercises without a mark."""
+    """Number of exercises without a mark, or with unknown points that a scale needs."""
     section: str = ""
     """The section in the instructor's roster; empty if unknown."""
     slip_days: int = 0

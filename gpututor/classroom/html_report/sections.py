@@ -60,7 +60,7 @@ def overview(gradebook: Gradebook) -> str:
         "Sections",
         ("Section", "Students", "Final totals", "Mean total"),
         [
-            (text(summary.section), str(summary.students), str(summary.final), _percent(summary.mean_share or 0.0))
+            (text(summary.section), str(summary.students), str(summary.final), _percent(summary.mean_share))
             for summary in gradebook.sections
         ],
         "numbers",
@@ -191,8 +191,8 @@ def _more(left: int, what: str, where: str) -> str:
     return f"<p>{text(f'{count(left, what)} more. {where}'.strip())}</p>" if left > 0 else ""
 
 
-def _percent(share: float) -> str:
-    return f"{share:.0%}".replace("%", "\u00a0%")
+def _percent(share: float | None) -> str:
+    return f"{share:.0%}".replace("%", "\u00a0%") if share is not None else "–"
 
 
 MOST_BYTES = 8 << 20

@@ -153,6 +153,11 @@ _Unused = list[tuple[_File, str]]
 """Files that do not count, each with a sentence that gives the reason."""
 
 
+def _key(file: _File) -> tuple[str, str]:
+    """Return the text and the time of a file. Of files that follow each other and share both, the first counts."""
+    return file.content.sha256 or file.source, file.place.submitted_at
+
+
 def _attempts(files: Sequence[_File]) -> tuple[list[tuple[int, _File]], _Unused]:
     """Split one student's files for one exercise into attempts with their numbers, and unused files.
 
@@ -173,15 +178,16 @@ def _attempts(files: Sequence[_File]) -> tuple[list[tuple[int, _File]], _Unused]
         chosen, others = _solutions(same_time)
         solutions += chosen
         unused += others
-    distinct: dict[tuple[str, str], _File] = {}
+    distinct: list[_File] = []
     for file in sorted(solutions, key=lambda file: file.order):
-        first = distinct.setdefault((file.content.sha256 or file.source, file.place.submitted_at), file)
-        if first is not file:
-            unused.append((file, f"It is the same as {first.source}, which counts."))
-    left = Counter(file.place.submitted_at for file in distinct.values())
+        if distinct and _key(file) == _key(distinct[-1]):
+            unused.append((file, f"It is the same as {distinct[-1].source}, which counts."))
+        else:
+            distinct.append(file)
+    left = Counter(file.place.submitted_at for file in distinct)
     seen = Counter[str]()
     attempts: list[tuple[int, _File]] = []
-    for number, file in enumerate(distinct.values(), 1):
+    for number, file in enumerate(distinct, 1):
         at = file.place.submitted_at
         seen[at] += 1
         left[at] -= 1

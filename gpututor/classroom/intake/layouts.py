@@ -82,7 +82,8 @@ def canvas(parts: Sequence[str]) -> FilePlace:
     match = match_canvas(parts[0])
     if match is None:
         return FilePlace(path=tuple(parts), why="Canvas does not give such names.")
-    person = Person(match["id"], match["id"], match["name"] or "", platform_id=match["id"])
+    number = match["id"] if match["id"].isdecimal() else ""  # Canvas cannot import marks of `anon_x1Yz`
+    person = Person(match["id"], match["id"], match["name"] or "", platform_id=number)
     late = match["late"] is not None
     if "file" not in match.re.groupindex:
         why = "It is text or a link typed into Canvas, not a file: it cannot be graded."

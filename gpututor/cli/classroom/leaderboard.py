@@ -53,6 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
         return 0
     course = course_of(gradebook.class_)
     title = course.title if course is not None and course.title else "Leaderboards"
+    folder.check_output(arguments.html)
     write_text(arguments.html, document(title, student_page_body(boards, names, title)))
     print(f"Written: {escape_control_chars(str(arguments.html.absolute()))}")
     return 0

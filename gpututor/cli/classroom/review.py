@@ -69,6 +69,8 @@ def main(arguments: argparse.Namespace) -> int:
     review = review_of(folder, gradebook, arguments.similar)
     tables = [(arguments.csv, _rows(review)), (arguments.csv_pairs, _pair_rows(review, folder))]
     written = [(path, rows) for path, rows in tables if path is not None]
+    for path, _ in written:
+        folder.check_output(path)
     for path, rows in written:
         write_text(path, csv_text(rows))
     if arguments.json:

@@ -278,6 +278,10 @@ def test_different_texts_are_attempts_of_which_ten_count_with_their_numbers(laid
     ((source, why),) = reasons(class_).items()
     assert source == "kim.zip: x/5_1.py"
     assert "kim.zip: 5.1.py" in why
+    again = zipped({"5.1.py": "1", "5.1 (1).py": "2", "5.1 (2).py": "1", "5.1 (3).py": "1"})
+    class_ = reading(laid_out({"kim.zip": again, "lee/5.1.py": A}))
+    sources = [file.source for file in class_.submissions if file.student == "kim"]
+    assert sources == ["kim.zip: 5.1.py", "kim.zip: 5.1 (1).py", "kim.zip: 5.1 (2).py"]
     many = {f"5.1 ({number}).py": f"{A}#{number}" for number in range(1, 31)}
     class_ = reading(laid_out({"kim.zip": zipped(many), "lee/5.1.py": A}))
     kim = [(file.source, file.attempt) for file in class_.submissions if file.student == "kim"]

@@ -332,6 +332,7 @@ def test_canvas_identifies_students_and_late_uploads_in_order(either: LaidOut, r
         "21": "roekim", "22": "poeana", "23": "leejo", "anon_x1Yz": ""
     }  # fmt: skip
     assert list(reasons(class_)) == [next(file.source for file in class_.unmatched if "leejo" in file.source)]
+    assert [student.platform_id for student in class_.students] == ["21", "22", "23", ""]
     assert [student.upload for student in class_.students] == [
         "roekim_21_902_one_big_copy-1.py", "poeana_LATE_22_903_homework-2.zip", "", "LATE_anon_x1Yz_904_5_2.py"
     ]  # fmt: skip

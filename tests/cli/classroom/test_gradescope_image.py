@@ -160,10 +160,13 @@ def test_attempts_are_limited_and_slip_days_are_left_to_the_gradebook(
 ) -> None:
     course = write_course(tmp_path / "course", exercises=2)
     (tmp_path / "rules.toml").write_text(LIMITS)
+    (course / "languages").mkdir()
+    write_files(course, {"languages/de.po": 'msgid "Twice"\nmsgstr "Doppelt"\n'})
     image, root = tmp_path / "autograder.zip", tmp_path / "autograder"
     words = ["classroom", "gradescope-image", "1.1", "1.2", "--course", str(course), "-o", str(image)]
     assert main([*words, "--rules", str(tmp_path / "rules.toml")]) == 0
     shutil.unpack_archive(image, root / "source")
+    assert "Doppelt" in (root / "source" / "course" / "languages" / "de.po").read_text()
     (root / "submission").mkdir()
     (root / "submission" / "twice_1_2.py").write_text(RIGHT)
 
@@ -234,10 +237,13 @@ def test_after_the_limit_the_best_or_the_last_attempt_counts(tmp_path: Path) -> 
 def test_a_group_has_the_latest_date_and_malformed_metadata_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "submission_metadata.json"
     dates = ("2026-03-05T00:00:00Z", "2026-03-07T00:00:00Z")
-    users = [{"name": "Ada", "assignment": {"due_date": date}} for date in dates]
+    users = [{"name": "Ada", "email": "Ada@x.org", "assignment": {"due_date": date}} for date in dates]
     path.write_text(json.dumps({"users": [*users, {"name": "Bo"}], "assignment": {"due_date": "2026-03-09T00:00:00Z"}}))
     assert str(read_metadata(path).due) == "2026-03-09 00:00:00+00:00"
     assert str(read_metadata(path).usual_due) == "2026-03-09 00:00:00+00:00"
+    extension = Extension("ada@x.org", due=datetime(2026, 3, 20, tzinfo=UTC))
+    group = SubmissionMetadata(email="bo@x.org", addresses=("bo@x.org", *read_metadata(path).addresses), students=3)
+    assert with_dates(Rules(extensions=(extension,)), group).extends("any", "bo@x.org")
     for text in ("{", "[]", '{"assignment": {"due_date": "tomorrow"}}'):
         path.write_text(text)
         with pytest.raises(UsageError, match=r"submission_metadata\.json"):
@@ -254,5 +260,7 @@ def test_the_later_of_two_extensions_counts_once(hours_there: int, latest: int) 
     dated = with_dates(rules, SubmissionMetadata(due=extended, usual_due=day))
     assert dated.due_for(key, "ada@x.org") == day + timedelta(hours=latest)
     assert dated.due_for(key, "bo@x.org") == extended
+    in_capitals = with_dates(rules, SubmissionMetadata(email="Ada@x.org", addresses=("Ada@x.org",)))
+    assert in_capitals.extends(key, "Ada@x.org")
     only_theirs = with_dates(rules, SubmissionMetadata(due=extended))
     assert only_theirs.due_for(key, "ada@x.org") == day + timedelta(days=32)

@@ -8,10 +8,19 @@ of each column.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from gpututor.classroom.gradebook.exports.export import Export, known_to, left_out, matching_marks, roster_writer
-from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning, Mark
+from gpututor.classroom.gradebook.exports.export import (
+    Export,
+    known_to,
+    left_out,
+    matching_marks,
+    roster_writer,
+    some,
+)
+from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning
 from gpututor.classroom.roster import RosterEntry
 from gpututor.classroom.tables import Cell, PlatformCell, PlatformTable, csv_text, number, read_table
 from gpututor.errors import UsageError
@@ -20,9 +29,10 @@ from gpututor.grading.report_text import count
 COLUMNS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 POINTS_POSSIBLE = "    Points Possible"
 """First cell of Canvas's second row."""
+EXCUSED = "EX"
+"""Canvas's mark for a student who need not submit an assignment."""
 _NAMES = (("Student",), ("LastName", "FirstName"))
 """First columns of a roster, by the course's settings."""
-_MOST_BY_HAND = 10
 _ASSIGNMENT_ID = re.compile(r"\s*\(\d+\)$")
 
 
@@ -51,10 +61,9 @@ def _by_hand(gradebook: Gradebook) -> list[GradebookWarning]:
         return []
     words = [
         f"{student.student.id} {exercise.label or exercise.exercise}: {number(mark.points)} ({mark.computed_word})"
-        for student, exercise, mark in marks[:_MOST_BY_HAND]
+        for student, exercise, mark in marks
     ]
-    more = " …" if len(marks) > _MOST_BY_HAND else ""
-    title = f"{count(len(marks), 'mark')} by hand in the Canvas file, computed in parentheses: {', '.join(words)}{more}"
+    title = f"{count(len(marks), 'mark')} by hand in the Canvas file, computed in parentheses: {some(words)}"
     return [GradebookWarning(title, "Canvas's file has no remarks. The feedback gives students the reasons.")]
 
 
@@ -72,8 +81,8 @@ def _from_roster(gradebook: Gradebook, table: PlatformTable) -> tuple[str, list[
             rows_of_people.append(row)
         elif "Points Possible" in row[0]:
             possible = row
-    columns = {exercise.exercise: _column_of(exercise, table, section) for exercise in gradebook.exercises}
-    warnings = _points_warnings(gradebook, columns, possible)
+    columns, warnings = _columns_of(gradebook.exercises, table, section)
+    warnings += _points_warnings(gradebook, columns, possible)
     header: list[Cell] = [*table.header[: section + 1]]
     points: list[Cell] = [POINTS_POSSIBLE, *[None] * section]
     for exercise in gradebook.exercises:
@@ -86,33 +95,56 @@ def _from_roster(gradebook: Gradebook, table: PlatformTable) -> tuple[str, list[
     ]
     matches, refused = matching_marks(people, gradebook, "canvas", table.path)
     rows: list[list[Cell]] = [header, points]
+    excused: list[str] = []
     for position, marks in sorted(matches.items()):
         row = rows_of_people[position]
-        cells = [_cell(mark, row, columns[mark.exercise]) for mark in marks.marks]
+        cells: list[Cell] = []
+        for mark in marks.marks:
+            column = columns[mark.exercise]
+            now = row[column] if column is not None else ""
+            is_excused = now.strip().upper() == EXCUSED
+            excused += [f"{marks.student.id} {mark.exercise}"] if is_excused else []
+            # An empty cell would delete Canvas's mark.
+            cells.append(mark.mark if mark.mark is not None and not is_excused else PlatformCell(now))
         rows.append([*map(PlatformCell, row[: section + 1]), *cells])
     matched = {marks.student.id for marks in matches.values()}
     warnings += refused
     warnings += left_out("Canvas", gradebook, matched, f"They are not in {table.path}.")
+    if excused:
+        title = f"Excused in Canvas, so without a mark in its file: {some(excused)}"
+        warnings.append(GradebookWarning(title, "To give a mark after all, remove `EX` in Canvas."))
     if without := len(people) - len(matches):
         title = f"{count(without, 'student')} in {table.path} without a submission: not in the Canvas file."
         warnings.append(GradebookWarning(title, "Canvas leaves their marks as they are."))
     return csv_text(rows, table.delimiter if table.delimiter in ",;" else ","), warnings
 
 
-def _cell(mark: Mark, row: tuple[str, ...], column: int | None) -> Cell:
-    if mark.mark is not None:
-        return mark.mark
-    return PlatformCell(row[column]) if column is not None else None  # an empty cell would delete Canvas's mark
+def _columns_of(
+    exercises: Sequence[ExerciseSummary], table: PlatformTable, section: int
+) -> tuple[dict[str, int | None], list[GradebookWarning]]:
+    """Find the assignments by the exercises' titles, with or without their numbers, or by their keys.
 
-
-def _column_of(exercise: ExerciseSummary, table: PlatformTable, section: int) -> int | None:
-    """Find the assignment by the exercise's title, with or without its number, or by its key."""
-    names = (exercise.numbered_title, exercise.title, exercise.exercise, exercise.exercise.rpartition("/")[2])
-    folded = {name.casefold() for name in names}
-    for position, header in enumerate(table.header):
-        if position > section and _ASSIGNMENT_ID.sub("", header).casefold() in folded:
-            return position
-    return None
+    An assignment that fits several exercises gets no marks, and neither does an exercise that fits several assignments.
+    """
+    titles = [_ASSIGNMENT_ID.sub("", header).casefold() for header in table.header]
+    columns: dict[str, int | None] = {}
+    unclear: list[str] = []
+    for exercise in exercises:
+        names = (exercise.numbered_title, exercise.title, exercise.exercise, exercise.exercise.rpartition("/")[2])
+        by_name = ([at for at in range(section + 1, len(titles)) if titles[at] == name.casefold()] for name in names)
+        places = next(filter(None, by_name), [])
+        columns[exercise.exercise] = places[0] if len(places) == 1 else None
+        unclear += [exercise.exercise] if len(places) > 1 else []
+    uses = Counter(columns.values())
+    for key, column in columns.items():
+        if column is not None and uses[column] > 1:
+            columns[key] = None
+            unclear.append(key)
+    if not unclear:
+        return columns, []
+    advice = "Give each assignment in Canvas the exercise's number and title, then export the roster."
+    title = f"{table.path}: it is unclear which assignments these exercises are: {some(unclear)}"
+    return columns, [GradebookWarning(title, advice)]
 
 
 def _points_warnings(

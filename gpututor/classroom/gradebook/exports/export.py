@@ -111,7 +111,7 @@ def matching_marks(
 def left_out(platform: str, gradebook: Gradebook, known: Collection[str], advice: str) -> list[GradebookWarning]:
     """Warn of students whose ids are not in `known`, because they are not in the platform's file."""
     ids = [marks.student.id for marks in gradebook.students if marks.student.id not in known]
-    title = f"Not in the {platform} file: {count(len(ids), 'student')} ({_some(ids)})."
+    title = f"Not in the {platform} file: {count(len(ids), 'student')} ({some(ids)})."
     return [GradebookWarning(title, advice)] if ids else []
 
 
@@ -124,9 +124,10 @@ def left_over(
     `what`: the kind of files; `use`: the instructor's next step with the folder.
     """
     if left := sorted(set(names) - set(known)):
-        title = f"{folder} has {what} of {count(len(left), 'student')} not in the class: {_some(left)}."
+        title = f"{folder} has {what} of {count(len(left), 'student')} not in the class: {some(left)}."
         yield GradebookWarning(title, f"Remove them before you {use}.")
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """Return the first names, with dots if there are more."""
     return ", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")

@@ -6,6 +6,7 @@ Moodle identifies a row by `Identifier`, and requires the columns `Grade` and `L
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,7 +81,7 @@ def _from_worksheet(gradebook: Gradebook, table: PlatformTable) -> tuple[str, li
             if marks.final:
                 cells[grade] = marks.points
             if comments is not None:
-                cells[comments] = feedback_comment(gradebook, marks)
+                cells[comments] = _with_comment(row[comments], feedback_comment(gradebook, marks))
         rows.append(cells)
     matched = {marks.student.id for marks in matches.values()}
     warnings += left_out("Moodle", gradebook, matched, f"They are not in {table.path}.")
@@ -88,6 +89,15 @@ def _from_worksheet(gradebook: Gradebook, table: PlatformTable) -> tuple[str, li
         title = f"{count(without, 'participant')} in {table.path} without a submission."
         warnings.append(GradebookWarning(title, "Their rows stay unchanged."))
     return csv_text(rows, table.delimiter), [*warnings, *_open_warning(gradebook)]
+
+
+def _with_comment(text: str, comment: str) -> str:
+    """Return a cell's text with the comment in place of an earlier run's, or else after the text."""
+    start = comment.partition(":")[0]
+    earlier = re.compile(rf"{re.escape(start)}: [^<\n]*")
+    if start and earlier.search(text):
+        return earlier.sub(lambda _: comment, text, count=1)
+    return "<br>".join(filter(None, (text.strip(), comment)))
 
 
 def _check_maximum(gradebook: Gradebook, table: PlatformTable) -> None:
