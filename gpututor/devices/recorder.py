@@ -22,8 +22,9 @@ Conventions, the same for the virtual GPU and for real devices (`gpututor.device
 - A **hazard** is two streams that use the same memory without an order between them, if at least one writes. Its name
   is `read after write`, `write after read` or `write after write`, as the host launched them. `freed in use` is memory
   that was freed while another stream still used it, without `record_stream`. Its own stream does not wait before the
-  memory is used again. `graphs share a pool` is two graphs with memory in common that are replayed at the same time. A
-  hazard has the time of the later access, or of the free, and points at the earlier access.
+  memory is used again. `graphs share a pool` is two graphs with memory in common that are replayed at the same time.
+  `freed before a replay` is a replay that uses memory of a tensor that is gone. A hazard has the time of the later
+  access, or of the free, and points at the earlier access.
 - A **range** is a part of the host's time that the program named (NVTX), from its push to its pop.
 
 Times are whole nanoseconds since the machine was switched on, or since the recording began; -1 if unknown. The host's

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from gpututor.trace.arrays import Place, TraceArrays
 from gpututor.trace.events import Kind
 
+FREED_BEFORE_REPLAY = "freed before a replay"
 _WORDS = {
     "read after write": "{later} reads what {earlier} writes on another stream",
     "write after read": "{later} writes what {earlier} reads on another stream",
     "write after write": "{later} writes what {earlier} writes on another stream",
     "freed in use": "{later} frees memory that {earlier} still uses on another stream",
     "graphs share a pool": "{later} replays a graph that uses the memory of the graph replayed by {earlier}",
+    FREED_BEFORE_REPLAY: "{later} replays a graph that uses the memory of a tensor that was freed",
     "host read during copy": "{later} reads memory of the host that {earlier} may still write",
     "host write during copy": "{later} writes memory of the host that {earlier} may still use",
 }
@@ -32,12 +34,13 @@ _ADVICE = {
     "host read during copy": _HOST_WAITS,
     "host write during copy": _HOST_WAITS,
     "graphs share a pool": "Replay them on one stream, or capture each with a pool of its own.",
+    FREED_BEFORE_REPLAY: "Keep the tensors that the graph uses, and copy new values into them: `tensor.copy_(values)`.",
     OUT_OF_BOUNDS: "Mask the lanes beyond the end: `tl.load(pointers, mask=offsets < n)`, and mask the store, too.",
     UNWRITTEN: "Write the elements first, or make the tensor with `torch.zeros`.",
     SAME_ELEMENT: "Give each program elements of its own, or use `tl.atomic_add` and the like.",
     "freed in use": "Call `tensor.record_stream(stream)` for the other stream, or keep the tensor until it is done.",
 }
-_OF_MEMORY = ("freed in use", "graphs share a pool")
+_OF_MEMORY = ("freed in use", "graphs share a pool", FREED_BEFORE_REPLAY)
 """Hazards of memory that has a new owner; other hazards lack a wait."""
 _WAIT = (
     "Let the later stream wait: `stream.wait_stream(other)`, or `other.record_event()` and `stream.wait_event(event)`."
@@ -78,7 +81,11 @@ class HazardGroup:
         if self.earlier.line is not None:
             earlier = f"{earlier} at {self.earlier}"
         words = _WORDS.get(self.name, f"{{later}} and {{earlier}} collide ({self.name})")
-        ending = "the host does not wait for it" if self.name.startswith("host ") else "nothing says which comes first"
+        ending = "nothing says which comes first"
+        if self.name.startswith("host "):
+            ending = "the host does not wait for it"
+        elif self.name == FREED_BEFORE_REPLAY:
+            ending = "other tensors may use it now"
         later = str(self.place) if self.place.line is not None else "code outside your files"
         return f"{words.format(later=later, earlier=earlier)}, and {ending}"
 

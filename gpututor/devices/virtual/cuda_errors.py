@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -82,6 +82,12 @@ capture_of_pageable = partial(
     "Please use tensor.pin_memory() or allocate the tensor with pin_memory=True.",
 )
 """A copy of pageable memory in a capture (aten/src/ATen/native/cuda/Copy.cu)."""
+other_seed_in_capture = partial(
+    RuntimeError,
+    "CUDAGeneratorImpl::set_current_seed can be called during stream capture only if new seed is the same as the "
+    "original seed.",
+)
+"""Another seed for a generator, or a state with one, in a capture (CUDAGeneratorImpl.cpp)."""
 left_over_event = partial(
     RuntimeError, "This event was recorded on a virtual GPU that is switched off: record it again."
 )
@@ -98,6 +104,21 @@ switched_off = partial(RuntimeError, "The virtual GPU that this thread works on 
 """Work of a thread that outlived its machine."""
 not_compiled = partial(AssertionError, "Torch not compiled with CUDA enabled")
 """A build without CUDA (torch/cuda/__init__.py)."""
+
+
+def freed_inputs(addresses: Sequence[int]) -> RuntimeError:
+    """Return the error for a replay whose inputs are gone (torch/utils/_cuda_debug.py), without tracebacks."""
+    shown = [f"Dead tensor #{number} (data_ptr={address:#x}):" for number, address in enumerate(addresses[:5], 1)]
+    rest = [f"  ... and {len(addresses) - 5} more"] if len(addresses) > 5 else []
+    return RuntimeError("\n".join([f"CUDA graph replay detected {len(addresses)} dead tensor(s).", *shown, *rest]))
+
+
+def not_in_capture(attempt: str) -> RuntimeError:
+    """Return the error for a call of a generator that a capture forbids (CUDAGraphsUtils.cuh, assertNotCapturing)."""
+    return RuntimeError(
+        f"{attempt} during CUDA graph capture. If you need this call to be captured, please file an issue. "
+        "Current cudaStreamCaptureStatus: cudaStreamCaptureStatusActive"
+    )
 
 
 def event_of_another_device(event: int, stream: int) -> RuntimeError:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Protocol
-from weakref import WeakSet
 
 import torch
 
@@ -102,10 +101,7 @@ class GraphCapture(Protocol):
     undo: dict[int, Callable[[], None]]
     own: set[int]
     results: list[torch.Tensor]
-    generators: list[Any]
-    read: WeakSet[Allocation]
-    written: WeakSet[Allocation]
-    made: WeakSet[Allocation]
+    generators: dict[Any, Any]
 
     def forbids(self) -> bool: ...
     def began_on(self, gpu: int, stream: int) -> bool: ...
@@ -116,7 +112,9 @@ class GraphCapture(Protocol):
     def record(self, stream: int) -> EventMarker: ...
     def wait(self, gpu: int, stream: int, mark: EventMarker) -> None: ...
     def check(self) -> None: ...
-    def place(self, tensor: Any) -> None: ...
+    def reads(self, block: Allocation) -> None: ...
+    def writes(self, block: Allocation) -> None: ...
+    def makes(self, tensor: Any) -> None: ...
 
 
 class VirtualGpu:

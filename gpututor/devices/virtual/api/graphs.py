@@ -24,7 +24,7 @@ from gpututor.devices.virtual.execution.graph_memory import GraphMemory, shared_
 from gpututor.devices.virtual.execution.host_work import not_counted
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine
 from gpututor.devices.virtual.memory.allocator import Allocation, CachingAllocator
-from gpututor.devices.virtual.operators.draws import RandomState
+from gpututor.devices.virtual.operators.draws import CapturedState, RandomState
 from gpututor.devices.virtual.operators.graph_replay import forget_effects, replay
 
 _EMPTY = (
@@ -80,6 +80,7 @@ class CUDAGraph:
         self._memory: CachingAllocator | None = None
         self._contents: GraphMemory | None = None
         self._seeds: Any = None
+        self._checks_inputs = False
 
     def capture_begin(
         self, pool: Any = None, capture_error_mode: str = "global", check_input_liveness: bool = False
@@ -88,13 +89,12 @@ class CUDAGraph:
 
         `capture_error_mode` names the threads in which a wait invalidates the capture: all (`global`), this one
         (`thread_local`) or none (`relaxed`). A wait for a captured stream, or for its whole GPU, always does.
+        With `check_input_liveness`, a replay raises an error if memory that the graph uses is freed.
         """
         if capture_error_mode not in ("global", "thread_local", "relaxed"):
             raise RuntimeError(
                 "Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got " + capture_error_mode
             )
-        if check_input_liveness:
-            raise cuda_errors.unsupported("torch.cuda.CUDAGraph.capture_begin(check_input_liveness=True)")
         if self._is_executable:
             raise RuntimeError(
                 "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance."
@@ -109,10 +109,12 @@ class CUDAGraph:
             )
         if machine.capture is not None:
             raise cuda_errors.unsupported("two captures of CUDA graphs at the same time", "End that capture first.")
+        self._checks_inputs = check_input_liveness
         self._seeds = _seeds_of(gpu)
         self._machine, self._pool = machine, (next(_own_pools), 0) if pool is None else tuple(pool)
         self._capture = machine.capture = Capture(machine, gpu, stream, capture_error_mode)
-        states = self._capture.generators = [state_of(gpu.generator), *self._generators]
+        states = [state_of(gpu.generator), *self._generators]
+        self._capture.generators = {state: CapturedState(state) for state in states}
         self._drawn = [(state, state.get(), state.offset) for state in states]
         gpu.memory.graphs.begin(self._pool, lambda: waits.is_captured(machine, gpu))
 
@@ -156,6 +158,8 @@ class CUDAGraph:
             raise cuda_errors.left_over_graph()
         if waits.is_captured(machine, self._work.gpu):
             raise cuda_errors.unsupported("a CUDA graph within another", "Capture its operators again.")
+        if self._checks_inputs and (freed := self._work.freed()):
+            raise cuda_errors.freed_inputs(freed)
         self._is_executable = True
         with not_counted():
             replay(self._steps)

@@ -7,8 +7,17 @@ from typing import Any, cast
 
 import torch
 
-from gpututor.devices.virtual import torch_private
-from gpututor.devices.virtual.machine import CPU, VirtualGpu, active_machine, python_device, requested_device
+from gpututor.devices.virtual import cuda_errors, torch_private
+from gpututor.devices.virtual.execution import waits
+from gpututor.devices.virtual.machine import (
+    CPU,
+    GraphCapture,
+    VirtualGpu,
+    active_machine,
+    is_on,
+    python_device,
+    requested_device,
+)
 from gpututor.devices.virtual.operators.draws import RandomState, generators
 
 _RealGenerator: Any = torch_private.Generator
@@ -23,6 +32,25 @@ _OFFSET_BYTES = 8
 """Bytes of the offset at the end of a GPU generator's state."""
 
 
+def _capture() -> GraphCapture | None:
+    """Return the capture of this thread's current stream, or None."""
+    machine = active_machine() if is_on() else None
+    if machine is None or machine.capture is None:
+        return None
+    return machine.capture if waits.is_captured(machine, machine.current) else None
+
+
+def _refuse_in_capture(attempt: str) -> None:
+    if _capture() is not None:
+        raise cuda_errors.not_in_capture(attempt)
+
+
+def _check_seed(state: RandomState, seed: int) -> None:
+    """Raise CUDA's error for a new seed in a capture."""
+    if seed % 2**64 != _RealGenerator.initial_seed(state.real):
+        raise cuda_errors.other_seed_in_capture()
+
+
 class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
     """`torch.Generator` that draws on the CPU for any device."""
 
@@ -31,7 +59,10 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
     """State of a GPU's generator, which generators can share; None for a CPU generator."""
 
     def __new__(cls, device: Any = CPU) -> DeviceGenerator:
-        return cls.on(requested_device(device))
+        wanted = requested_device(device)
+        if wanted.type == "cuda":
+            _refuse_in_capture("Cannot construct a new CUDAGeneratorImpl")
+        return cls.on(wanted)
 
     def __init__(self, device: Any = CPU) -> None:
         pass
@@ -53,37 +84,57 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
     def manual_seed(self, seed: int) -> DeviceGenerator:
         if self.state is None:
             return cast(DeviceGenerator, super().manual_seed(seed))
-        self.state.restart(seed)
+        if _capture() is None:
+            self.state.restart(seed)
+        else:
+            _check_seed(self.state, seed)
         return self
 
     def seed(self) -> int:
-        return int(super().seed()) if self.state is None else self.state.restart(None)
+        if self.state is None:
+            return int(super().seed())
+        _refuse_in_capture("Cannot call CUDAGeneratorImpl::seed")
+        return self.state.restart(None)
 
     def initial_seed(self) -> int:
         return int(_RealGenerator.initial_seed(self if self.state is None else self.state.real))
 
     def get_state(self) -> torch.Tensor:
-        """Return the state as bytes; for a GPU, the offset follows."""
+        """Return the state as bytes; for a GPU, the offset follows. In a capture, it counts from the graph's start."""
         if self.state is None:
             return cast(torch.Tensor, super().get_state())
+        capture = _capture()
+        captured = None if capture is None else capture.generators.get(self.state)
         with torch_private.host_only():
-            offset = torch.tensor([self.state.read_offset()]).view(torch.uint8)
-            return torch.cat([self.state.get(), offset])
+            offset = self.state.read_offset() if captured is None else captured.read(capture)
+            return torch.cat([self.state.get(), torch.tensor([offset]).view(torch.uint8)])
 
     def set_state(self, new_state: torch.Tensor) -> DeviceGenerator:
         if self.state is None:
             return cast(DeviceGenerator, super().set_state(new_state))
         if new_state.device.type != "cpu" or new_state.dtype is not torch.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
+        capture = _capture()
+        captured = None if capture is None else capture.generators.get(self.state)
         with torch_private.host_only():
-            values, offset = new_state[:-_OFFSET_BYTES], new_state[-_OFFSET_BYTES:]
+            values = new_state[:-_OFFSET_BYTES].clone()
             if values.numel() != self.state.get().numel():
                 raise RuntimeError("RNG state is wrong size")  # CUDAGeneratorImpl.cpp
-            self.state.set(values.clone(), int(offset.clone().view(torch.int64)))
+            offset = int(new_state[-_OFFSET_BYTES:].clone().view(torch.int64))
+            if capture is not None:
+                other = RandomState()
+                other.set(values, offset)
+                _check_seed(self.state, other.real.initial_seed())
+            if captured is None:
+                self.state.set(values, offset)
+            else:
+                captured.jump(capture, offset)
         return self
 
     def clone_state(self) -> DeviceGenerator:
         """Return another generator for the same device, in the same state."""
+        if self.state is not None:
+            _refuse_in_capture("Cannot call CUDAGeneratorImpl::clone_impl")
         clone = type(self).on(self._python_device, None if self.state is None else self.state.clone())
         if self.state is None:
             clone.set_state(self.get_state())
@@ -91,12 +142,16 @@ class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
 
     def get_offset(self) -> int:
         """Return the count of numbers that each thread of CUDA's kernels would have drawn, a multiple of 4."""
-        return int(super().get_offset()) if self.state is None else self.state.read_offset()
+        if self.state is None:
+            return int(super().get_offset())
+        _refuse_in_capture("Cannot call CUDAGeneratorImpl::get_offset")
+        return self.state.read_offset()
 
     def set_offset(self, offset: int) -> DeviceGenerator:
         """Continue drawing from an offset: 0, or an offset that `get_offset` has returned since the seed."""
         if self.state is None:
             return cast(DeviceGenerator, super().set_offset(offset))
+        _refuse_in_capture("Cannot call CUDAGeneratorImpl::set_offset")
         self.state.jump(offset)
         return self
 

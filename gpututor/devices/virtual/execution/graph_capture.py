@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 import torch
 
@@ -17,9 +17,10 @@ from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.execution.copies import launch_copy
 from gpututor.devices.virtual.execution.graph_memory import GraphMemory, Placed
 from gpututor.devices.virtual.execution.launch import launch
-from gpututor.devices.virtual.execution.races import record_replay
+from gpututor.devices.virtual.execution.races import record_replay, report
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.memory.allocator import Allocation
+from gpututor.trace.hazards import FREED_BEFORE_REPLAY
 
 _FIRST_BRANCH = 1000
 _branches: WeakKeyDictionary[VirtualMachine, count[int]] = WeakKeyDictionary()
@@ -73,12 +74,14 @@ class Capture:
         """Storages created by the capture."""
         self.results: list[torch.Tensor] = []
         """The values of tensors created by the capture."""
-        self.generators: list[Any] = []
-        """States of the GPU's own and of registered generators, from which its operators may draw."""
+        self.generators: dict[Any, Any] = {}
+        """`CapturedState` of the GPU's own generator and of registered ones, from which its operators may draw."""
         self.read: WeakSet[Allocation] = WeakSet()
         self.written: WeakSet[Allocation] = WeakSet()
         self.made: WeakSet[Allocation] = WeakSet()
         """Memory that its operators allocated; the two sets above: memory that they read, and that they write."""
+        self.outside: dict[ref[Allocation], int] = {}
+        """Addresses of the memory that they use and that no graph keeps."""
         self.memory = GraphMemory()
         self.failed = False
         self._kernels: tuple[str, ...] = ()
@@ -159,9 +162,25 @@ class Capture:
         if self.failed:
             raise cuda_errors.capture_failed()
 
-    def place(self, tensor: Any) -> None:
+    def reads(self, block: Allocation) -> None:
+        """Record memory that the next operator reads."""
+        self.read.add(block)
+        self._use(block)
+
+    def writes(self, block: Allocation) -> None:
+        """Record memory that the next operator writes."""
+        self.written.add(block)
+        self._use(block)
+
+    def _use(self, block: Allocation) -> None:
+        if block.address and not block.is_of_graph:
+            self.outside.setdefault(ref(block), block.address)
+
+    def makes(self, tensor: Any) -> None:
         """Record the memory of a new tensor of the graph, and its storage on the CPU."""
         block = tensor._block
+        self.written.add(block)
+        self.made.add(block)
         if block.size_bytes:
             with torch_private.host_only():
                 storage = tensor._host.untyped_storage()
@@ -181,6 +200,7 @@ class CapturedWork:
     def __init__(self, capture: Capture) -> None:
         self.gpu = capture.gpu
         self.read, self.written, self.made = capture.read, capture.written, capture.made
+        self._outside = capture.outside
         self._nodes = tuple(capture.nodes)
         numbers = _branches.setdefault(capture.machine, count(_FIRST_BRANCH))
         self._streams = [next(numbers) for _ in capture._before[1:]]
@@ -188,6 +208,11 @@ class CapturedWork:
     @property
     def is_empty(self) -> bool:
         return all(type(node) is BranchEvent for node in self._nodes)
+
+    def freed(self) -> list[int]:
+        """Return the addresses that it uses although their tensors are gone, or have moved."""
+        blocks = [(reference(), address) for reference, address in self._outside.items()]
+        return [address for block, address in blocks if block is None or block.address != address]
 
     def as_dot(self) -> str:
         """Describe the graph in DOT, as cudaGraphDebugDotPrint does: kernels and copies are nodes."""
@@ -235,4 +260,6 @@ class CapturedWork:
             last = task if node.branch == 0 else last
         if last is not None:
             record_replay(machine, last, self.read, self.written, self.made)
+            if self.freed():
+                report(machine, FREED_BEFORE_REPLAY, last, last)
         return last

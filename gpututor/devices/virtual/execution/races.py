@@ -8,6 +8,7 @@ are right, and the trace records the race. Only the program's waits and events c
 - `freed in use`: without `record_stream`, memory returns to the stream that allocated it while another stream uses it.
   The memory is used again before the first stream waits for the other;
 - `graphs share a pool`: two graphs that have memory in common are replayed at the same time (`graph_memory`);
+- `freed before a replay`: a replay uses the memory of a tensor from before its capture that is gone;
 - `host read during copy`, `host write during copy`: the host uses page-locked memory during an asynchronous copy.
 
 Each node of a backward pass runs on the stream of its forward operator, and autograd's engine inserts waits
@@ -71,7 +72,7 @@ def record_copy(
         for tensor in (source, target):
             gpu = machine.home(tensor._device) if hasattr(tensor, "_block") else None
             if capture is not None and gpu and capture.includes(gpu.index, machine.stream_of(gpu)):
-                (capture.read if tensor is source else capture.written).add(tensor._block)
+                (capture.reads if tensor is source else capture.writes)(tensor._block)
         return
     order = machine.clock.order
     by_engine = access.in_backward = order.active and torch_private.in_backward()
@@ -99,12 +100,17 @@ def record_captured_operator(
         return
     written = {id(host) for host in op.written_among(*call)}
     for tensor in () if op.facts.reads_shapes else tensors:
-        (capture.written if id(tensor._host) in written else capture.read).add(tensor._block)
+        (capture.writes if id(tensor._host) in written else capture.reads)(tensor._block)
     for result in prices.tensors_of(out):
         if hasattr(result, "_block") and not any(result._block is tensor._block for tensor in tensors):
-            capture.written.add(result._block)
-            capture.made.add(result._block)
-            capture.place(result)
+            capture.makes(result)
+
+
+def record_captured_result(machine: VirtualMachine, gpu: VirtualGpu, result: Any) -> None:
+    """Record that a captured graph makes a virtual tensor."""
+    capture = machine.capture
+    if capture is not None and capture.includes(gpu.index, machine.stream_of(gpu)):
+        capture.makes(result)
 
 
 def record_replay(

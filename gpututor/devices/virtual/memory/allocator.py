@@ -446,6 +446,11 @@ class Allocation:
         """Address of the storage in the GPU's memory; 0 for an empty storage."""
         return 0 if self._block is None else self._block.address
 
+    @property
+    def is_of_graph(self) -> bool:
+        """True if the memory is in the pool of a graph, which keeps it."""
+        return self._block is not None and self._memory.graphs.is_captured(self._block.pool.pool_id)
+
     def grow(self, size_bytes: int) -> None:
         """Follow a storage that was enlarged in place: CUDA allocates new memory, copies, and frees the old memory."""
         if size_bytes > self.size_bytes:

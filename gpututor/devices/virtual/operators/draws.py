@@ -15,7 +15,7 @@ import torch
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.execution.prices import tensors_of
-from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine
+from gpututor.devices.virtual.machine import GraphCapture, VirtualGpu, VirtualMachine, active_machine
 from gpututor.devices.virtual.operator_registry import Operator
 
 _BLOCK = 256
@@ -81,6 +81,47 @@ class RandomState:
                 f"Generator.set_offset({offset})", "Only 0 and offsets that get_offset() has returned are known."
             )
         self.offset = offset
+
+
+class CapturedState:
+    """State of a generator in a CUDA graph: its offsets count from the start of the graph.
+
+    A replay starts at the generator's own offset. So it repeats the graph's reads and jumps among its draws.
+    """
+
+    def __init__(self, state: RandomState) -> None:
+        self._state = state
+        self._start = state.offset
+        self._seen: dict[int, torch.Tensor] = {}
+        """State of the CPU's generator at the offsets that the graph reads, in its latest run."""
+
+    def read(self, capture: GraphCapture) -> int:
+        """Return the offset during the capture, which can `jump` back to it."""
+        offset = self._state.offset - self._start
+
+        def save() -> None:
+            self._seen[offset] = self._state.get()
+
+        save()
+        capture.add(save, ())
+        return offset
+
+    def jump(self, capture: GraphCapture, offset: int) -> None:
+        """Continue drawing from an offset. Raises `NotImplementedError` for an offset that the graph has not read."""
+        distance = offset - (self._state.offset - self._start)
+        if offset not in self._seen:
+            if distance == 0:
+                return
+            raise cuda_errors.unsupported(
+                "this state of a generator in a CUDA graph", "Set a state that was read in the same capture."
+            )
+
+        def restore() -> None:
+            _Real.set_state(self._state.real, self._seen[offset])
+            self._state.offset += distance
+
+        restore()
+        capture.add(restore, ())
 
 
 generators: WeakValueDictionary[int, Any] = WeakValueDictionary()

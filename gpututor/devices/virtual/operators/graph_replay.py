@@ -129,12 +129,24 @@ def _compute(
         return fallbacks.retry(error, op, list(args), kwargs)
 
 
-def keep_copy(machine: VirtualMachine, devices: _Devices, target: Tensor, source: Tensor, non_blocking: bool) -> None:
-    """Add a copy between `devices`, from one CPU tensor to another, to the graph."""
+def keep_copy(
+    machine: VirtualMachine,
+    devices: _Devices,
+    target: Tensor,
+    source: Tensor,
+    non_blocking: bool,
+    *,
+    is_new: bool = False,
+) -> None:
+    """Add a copy between `devices`, from one CPU tensor to another, to the graph, which may make the target."""
     capture = _capture_of_copy(machine, devices)
-    if capture is not None:
-        again = partial(_overwrite, target, source, devices, non_blocking)
-        capture.add(again if machine.values else lambda: None, _COPIES)
+    if capture is None:
+        return
+    again = partial(_overwrite, target, source, devices, non_blocking)
+    capture.add(again if machine.values else lambda: None, _COPIES)
+    if is_new and machine.values:
+        capture.own.add(torch_private.storage_id(target))
+        capture.results.append(target)
 
 
 def _capture_of_copy(machine: VirtualMachine, devices: _Devices) -> GraphCapture | None:

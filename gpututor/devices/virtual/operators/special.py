@@ -68,7 +68,7 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         # CUDA copies into page-locked memory here, so the host does not wait.
         pin(out)
     if active_machine().capture is not None:
-        keep_copy(active_machine(), (source, target), out, host, non_blocking)
+        keep_copy(active_machine(), (source, target), out, host, non_blocking, is_new=True)
     access = record_copy(
         source,
         target,
@@ -83,7 +83,12 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if source.type == "cpu" and target.type == "cuda":
         copies.record_upload(active_machine(), host, target.index, access)
     races.record_copy(active_machine(), access, args[0], moved_to, asynchronous=non_blocking)
-    return VirtualTensor(out, target) if target.type == "cuda" else out
+    if target.type == "cpu":
+        return out
+    result = VirtualTensor(out, target)
+    if machine.capture is not None:
+        races.record_captured_result(machine, machine.gpus[target.index], result)
+    return result
 
 
 _EXACT = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}

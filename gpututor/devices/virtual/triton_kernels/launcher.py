@@ -365,8 +365,10 @@ def _launch(machine: VirtualMachine, gpu: VirtualGpu, call: _Bound, grid: Grid) 
     if capture is not None:
         capture.add(_again(call, arguments, grid, gpu.spec.l2_cache_bytes), (call.name,))
         capture.kernel(stream, call.name, work.least_bytes, cost)
-        capture.read.update(tensor._block for tensor in read)
-        capture.written.update(tensor._block for tensor in written)
+        for tensor in read:
+            capture.reads(tensor._block)
+        for tensor in written:
+            capture.writes(tensor._block)
         return
     place = machine.recorder.place() if machine.recorder.enabled else None
     task = execution.launch.launch(machine, gpu, stream, call.name, work.least_bytes, cost, place)

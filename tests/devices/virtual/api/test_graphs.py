@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine
 from gpututor.trace.events import Kind
-from tests.support.virtual_gpus import captured
+from gpututor.trace.hazards import FREED_BEFORE_REPLAY
+from tests.support.virtual_gpus import captured, names_of
 
 CUDA: Any = torch.cuda
 MIB = 1 << 20
@@ -246,6 +248,76 @@ def test_results_hold_nonsense_until_the_first_replay(two_gpus: VirtualMachine) 
     graph.replay()
     assert tripled.tolist() == total.tolist() == [3.0] * 4
     assert sorted(places.tolist()) == [0, 1, 2, 3]
+
+
+def test_a_copy_to_another_dtype_is_undefined_until_the_first_replay(two_gpus: VirtualMachine) -> None:
+    x, pinned = torch.ones(4, device="cuda"), torch.full((4,), 2.0).pin_memory()
+    graph, (half, doubled, moved) = captured(lambda: (half := x.half(), half * 2, pinned.to("cuda", non_blocking=True)))
+    assert all(result.isnan().all() for result in (half, doubled, moved))
+    x.fill_(3)
+    graph.replay()
+    assert (half.tolist(), doubled.tolist(), moved.tolist()) == ([3.0] * 4, [6.0] * 4, [2.0] * 4)
+
+
+def test_a_copy_takes_the_memory_that_its_pool_has_free(two_gpus: VirtualMachine) -> None:
+    x, y, pool = torch.ones(1000, device="cuda"), torch.full((1000,), 2.0, device="cuda"), CUDA.graph_pool_handle()
+    first, results = captured(lambda: [x.half()], pool=pool)
+    address = results.pop().data_ptr()
+    second, half = captured(lambda: y.half(), pool=pool)
+    assert half.data_ptr() == address
+    for graph, value in ((second, 2), (first, 1)):
+        graph.replay()
+        assert half[0].item() == value
+
+
+def test_a_checkpoint_in_a_capture_repeats_its_random_numbers(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(64, device="cuda", requires_grad=True)
+
+    def step() -> Any:
+        out = checkpoint(lambda x: nn.functional.dropout(x, 0.5), x, use_reentrant=False)
+        (slope,) = torch.autograd.grad(out.sum(), x)
+        return out, slope, torch.rand(8, device="cuda")
+
+    graph, (out, slope, after) = captured(step)
+    graph.replay()
+    first, drawn = out.tolist(), after.tolist()
+    assert slope.tolist() == first
+    graph.replay()
+    assert slope.tolist() == out.tolist() != first
+    assert after.tolist() != drawn
+    assert CUDA.default_generators[0].get_offset() == 2 * 8
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_replay_after_an_input_was_freed_is_a_hazard(recorder: Recorder, keeps: bool) -> None:
+    inputs = [torch.ones(1000, device="cuda")]
+    graph, _ = captured(lambda: inputs[0] * 2)
+    if not keeps:
+        inputs.clear()
+    torch.full((1000,), 5.0, device="cuda")
+    graph.replay()
+    assert names_of(recorder.complete(), Kind.HAZARD) == [FREED_BEFORE_REPLAY] * (not keeps)
+
+
+def test_memory_of_the_graph_itself_may_be_freed(recorder: Recorder) -> None:
+    x, pool = torch.ones(1000, device="cuda"), CUDA.graph_pool_handle()
+    first, results = captured(lambda: [x * 2], pool=pool)
+    second, out = captured(lambda: results.pop() + torch.zeros(1000, device="cuda"), pool=pool)
+    for graph in (first, second):
+        graph.replay()
+    assert out[0].item() == 2
+    assert names_of(recorder.complete(), Kind.HAZARD) == []
+
+
+def test_a_graph_may_refuse_to_replay_with_freed_inputs(two_gpus: VirtualMachine) -> None:
+    inputs = [torch.ones(4, device="cuda")]
+    address = inputs[0].data_ptr()
+    graph, out = captured(lambda: inputs[0] * 2, check_input_liveness=True)
+    graph.replay()
+    assert out.tolist() == [2.0] * 4
+    inputs.clear()
+    with pytest.raises(RuntimeError, match=rf"detected 1 dead tensor\(s\)\.\n.*data_ptr={address:#x}"):
+        graph.replay()
 
 
 def _dot_of(graph: Any, path: Path) -> str:

@@ -152,3 +152,46 @@ def test_a_graph_draws_from_the_states_of_its_capture(two_gpus: VirtualMachine) 
         assert torch.equal(from_other, drawn)
         assert torch.equal(from_own, drawn)
     assert (own.get_offset(), other.get_offset()) == (8, 8)
+
+
+def test_a_state_read_in_a_capture_can_be_set_there(two_gpus: VirtualMachine) -> None:
+    torch.rand(3, device="cuda")
+    graph = CUDA.CUDAGraph()
+    with CUDA.graph(graph):
+        state = CUDA.get_rng_state()
+        first = torch.rand(5, device="cuda")
+        torch.rand(7, device="cuda")
+        CUDA.set_rng_state(state)
+        again = torch.rand(5, device="cuda")
+    drawn = []
+    for _ in range(2):
+        graph.replay()
+        assert first.tolist() == again.tolist()
+        drawn.append(first.tolist())
+    assert drawn[0] != drawn[1]
+    assert CUDA.default_generators[0].get_offset() == 4 + 2 * 4
+
+
+def test_a_capture_refuses_what_cuda_refuses_of_generators(two_gpus: VirtualMachine) -> None:
+    default = CUDA.default_generators[0]
+    default.manual_seed(3)
+    torch.rand(3, device="cuda")
+    before = default.get_state()
+    graph = CUDA.CUDAGraph()
+    with CUDA.graph(graph):
+        for call, name in (
+            (default.get_offset, "get_offset"),
+            (lambda: default.set_offset(0), "set_offset"),
+            (CUDA.seed, "seed"),
+            (default.clone_state, "clone_impl"),
+            (lambda: torch.Generator("cuda"), "construct"),
+        ):
+            with pytest.raises(RuntimeError, match=f"{name}.* during CUDA graph capture"):
+                call()
+        assert default.manual_seed(3).initial_seed() == 3
+        with pytest.raises(RuntimeError, match="only if new seed is the same"):
+            torch.manual_seed(4)
+        with pytest.raises(NotImplementedError, match="state of a generator in a CUDA graph"):
+            default.set_state(before)
+        torch.rand(3, device="cuda")
+    assert default.get_offset() == 4
