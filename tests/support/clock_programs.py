@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -145,6 +146,20 @@ def functional_result(rank: int, device: str) -> Any:
         del gathered, result
     names = ("_c10d_functional::all_reduce", "aten::add_", "aten::mul")
     return [events.named(name)[0] for name in names], events.hazards
+
+
+@program
+def compiled_collective(rank: int, device: str) -> Any:
+    def step(x: torch.Tensor) -> Any:
+        return functional.all_reduce(x * 3, "sum", dist.group.WORLD) + 1  # type: ignore[arg-type]
+
+    x = torch.ones(1 << 20, device=device)
+    with seen() as events, warnings.catch_warnings(record=True) as caught:
+        out = torch.compile(step)(x)
+        torch.cuda.synchronize()
+    names = ("aten::mul", "_c10d_functional::all_reduce", "aten::add")
+    is_named = any("_c10d_functional::all_reduce" in str(warning.message) for warning in caught)
+    return [events.named(name)[0] for name in names], out[0].item(), is_named
 
 
 @program

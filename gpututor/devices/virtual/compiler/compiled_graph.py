@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 
 from gpututor.devices.virtual import execution, torch_private
 from gpututor.devices.virtual.clock.timeline import WHOLE
+from gpututor.devices.virtual.compiler import pt2_private as pt2
 from gpututor.devices.virtual.compiler.gradients import differentiable, needs_gradient
 from gpututor.devices.virtual.compiler.lowering import Lowered, Schedule, ScheduledKernel, Size
 from gpututor.devices.virtual.compiler.replayed_results import results_of
@@ -25,6 +27,7 @@ from gpututor.trace.events import REGION
 
 _WARM_UP = 2
 """Calls before the first replay of a CUDA graph: the first runs the kernels, the second records them."""
+_Key = tuple[int, ...]
 
 
 class CompiledGraph:
@@ -35,7 +38,8 @@ class CompiledGraph:
         self._lowered = lowered
         self._name = REGION + number
         self._replays = replays
-        self._calls = {id(lowered.forward): 0, id(lowered.backward): 0}
+        self._calls: Counter[_Key] = Counter()
+        self._warned_of_sizes = False
         self._costs: dict[Any, list[tuple[str, int, Cost]]] = {}
         self._symbols = [
             value.node.expr if isinstance(value := node.meta.get("example_value"), torch.SymInt) else None
@@ -46,13 +50,14 @@ class CompiledGraph:
     def __call__(self, *args: Any) -> Any:
         with torch.profiler.record_function(self._name):
             trains = torch.is_grad_enabled() and any(map(needs_gradient, args))
+            numbers = self.numbers(args)
             if trains and self._lowered.backward is not None and not self._lowered.needs_eager_gradients:
                 out = self._replayable(
-                    self._lowered.forward, args, lambda: differentiable(self, args, self._lowered.written)
+                    self._lowered.forward, args, numbers, lambda: differentiable(self, args, self._lowered.written)
                 )
                 results_of(active_machine()).backward_is_due = True
                 return out
-            return self._replayable(self._lowered.forward, args, lambda: self.forward(args, self.numbers(args)))
+            return self._replayable(self._lowered.forward, args, numbers, lambda: self.forward(args, numbers))
 
     def numbers(self, args: Sequence[Any]) -> dict[Any, int]:
         """Return the values of the graph's symbolic sizes in a call."""
@@ -72,24 +77,35 @@ class CompiledGraph:
 
         schedule = self._lowered.backward
         assert schedule is not None
-        out = self._replayable(schedule, gradients, lambda: self.run(run, gradients, schedule, numbers), owners)
+        out = self._replayable(
+            schedule, gradients, numbers, lambda: self.run(run, gradients, schedule, numbers), owners
+        )
         results_of(active_machine()).backward_is_due = False
         return out
 
-    def _is_replayed(self, schedule: Schedule) -> bool:
-        return self._replays and not schedule.no_cuda_graph and self._calls[id(schedule)] >= _WARM_UP
+    def _is_replayed(self, schedule: Schedule, key: _Key) -> bool:
+        return self._replays and not schedule.no_cuda_graph and self._calls[key] >= _WARM_UP
 
     def _replayable(
-        self, schedule: Schedule, args: Sequence[Any], run: Callable[[], Any], owners: Sequence[Any] = ()
+        self,
+        schedule: Schedule,
+        args: Sequence[Any],
+        numbers: dict[Any, int],
+        run: Callable[[], Any],
+        owners: Sequence[Any] = (),
     ) -> Any:
         """Run a graph. If it becomes a CUDA graph, its results move to the memory that CUDA graphs share."""
         machine = active_machine()
         if not self._replays or schedule.no_cuda_graph or machine.capture is not None:
             return run()
-        results, is_replay = results_of(machine), self._is_replayed(schedule)
-        results.begin(id(schedule))
+        key = _key(schedule, numbers)
+        if key not in self._calls and not self._warned_of_sizes:
+            recorded = sum(other[0] == key[0] for other in self._calls)
+            self._warned_of_sizes = pt2.warns_of_many_sizes(recorded)
+        results, is_replay = results_of(machine), self._is_replayed(schedule, key)
+        results.begin(key)
         out = run()
-        results.add(id(schedule), out, args, is_replay=is_replay, owners=owners)
+        results.add(key, out, args, is_replay=is_replay, owners=owners)
         return out
 
     def run(self, function: Any, args: Sequence[Any], schedule: Schedule, numbers: dict[Any, int]) -> Any:
@@ -98,15 +114,15 @@ class CompiledGraph:
         gpu = _gpu_of(machine, args)
         spec = gpu.spec
         machine.clock.host.spend(round(compiled.call_s(spec, backward=schedule is self._lowered.backward) * 1e9))
-        with _region(machine) as region:
+        with _region(machine, copies=schedule.copies) as region:
             out = function(*args)
             region.add_results(out)
-        key = (id(schedule), spec.name, *numbers.values())
-        kernels = self._costs.get(key)
+        key = _key(schedule, numbers)
+        kernels = self._costs.get((spec.name, key))
         if kernels is None:
-            kernels = self._costs[key] = [_priced(spec, kernel, numbers) for kernel in schedule.kernels]
-        replays = self._is_replayed(schedule)
-        self._calls[id(schedule)] += 1
+            kernels = self._costs[spec.name, key] = [_priced(spec, kernel, numbers) for kernel in schedule.kernels]
+        replays = self._is_replayed(schedule, key)
+        self._calls[key] += 1
         if replays:
             machine.clock.host.spend(round(compiled.launch_s(spec) * 1e9))
         last = None
@@ -118,6 +134,11 @@ class CompiledGraph:
         return out
 
 
+def _key(schedule: Schedule, numbers: dict[Any, int]) -> _Key:
+    """Return a key for the calls of a graph with the same sizes: each has a CUDA graph of its own."""
+    return (id(schedule), *numbers.values())
+
+
 def _gpu_of(machine: VirtualMachine, args: Sequence[Any]) -> VirtualGpu:
     for value in args:
         if type(value) is VirtualTensor:
@@ -126,16 +147,20 @@ def _gpu_of(machine: VirtualMachine, args: Sequence[Any]) -> VirtualGpu:
 
 
 @contextmanager
-def _region(machine: VirtualMachine) -> Iterator[CompiledRegion]:
-    """Run operators inside the block without kernels of their own: the schedule's kernels replace them."""
-    region, thread, host = CompiledRegion(), machine.per_thread, machine.clock.host
-    outer, thread.region, began = thread.region, region, host.now
+def _region(machine: VirtualMachine, *, copies: bool) -> Iterator[CompiledRegion]:
+    """Run operators inside the block without kernels of their own: the schedule's kernels replace them.
+
+    The host's time does not count, but for the copies of a schedule that `copies` between devices.
+    """
+    thread, host = machine.per_thread, machine.clock.host
+    began = host.now
+    region = CompiledRegion(began)
+    outer, thread.region = thread.region, region
     try:
         yield region
     finally:
         thread.region = outer
-        if not region.has_waited:
-            host.now = began
+        host.now = region.host_time if copies else began
 
 
 def _priced(spec: Any, kernel: ScheduledKernel, numbers: dict[Any, int]) -> tuple[str, int, Cost]:

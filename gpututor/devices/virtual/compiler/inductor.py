@@ -50,6 +50,8 @@ def compile_fx(module: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) ->
     try:
         if name := pt2.unpriced_operator(module):
             raise NotImplementedError(f"it calls {name}")
+        if pt2.has_numbers_from_data(module):
+            raise NotImplementedError("it computes sizes or numbers that depend on values")
         lowered = lower(module, inputs, options, _place)
     except Exception as error:  # the compiler's errors have no class in common
         text = str(error).strip().partition("\n")[0]

@@ -100,6 +100,8 @@ class Schedule:
     kernels: list[ScheduledKernel] = field(default_factory=list)
     no_cuda_graph: str = ""
     """Inductor's reason not to replay the graph as a CUDA graph; "" if it may be replayed."""
+    copies: bool = False
+    """True if it copies between devices. Such copies are no kernels: the operators that compute the values copy."""
 
 
 @dataclass
@@ -168,7 +170,8 @@ def _schedule(module: Any, inputs: Sequence[Any], given: dict[str, Any], place_o
         kernels = [
             kernel for node in graph.scheduler.nodes if (kernel := _kernel(node, names, graph, place_of)) is not None
         ]
-        return Schedule(kernels, pt2.obstacle_to_cuda_graph(module, graph, given))
+        copies = any(map(pt2.is_copy_between_devices, graph.scheduler.nodes))
+        return Schedule(kernels, pt2.obstacle_to_cuda_graph(module, graph, given), copies)
 
 
 class _Names:
@@ -185,7 +188,7 @@ class _Names:
 def _kernel(node: Any, names: _Names, graph: Any, place_of: Callable[[str], Place]) -> ScheduledKernel | None:
     parts = node.get_nodes()
     place = next((place for place in map(place_of, _stack_traces(parts)) if place != NOWHERE), NOWHERE)
-    if pt2.is_no_kernel(node):
+    if pt2.is_no_kernel(node) or pt2.is_copy_between_devices(node):
         return None
     if node.is_extern():
         moved = sum(node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).values())
@@ -254,11 +257,16 @@ def _stack_traces(parts: Sequence[Any]) -> Iterator[str]:
             yield trace
 
 
+def _operator_name(kernel: str) -> str:
+    """Return the operator of a call in Inductor's code, such as `extern_kernels.mm` or `torch.ops.aten.sort.stable`."""
+    first, *rest = kernel.removeprefix("torch.ops.").split(".")
+    return f"aten::{(rest or [first])[0]}" if first == "extern_kernels" or not rest else f"{first}::{rest[0]}"
+
+
 def _library_kernel(node: Any, moved: Any, place: Place) -> ScheduledKernel:
     """Describe a kernel of a library: cuBLAS, cuDNN, or one of ATen's own."""
     origin = pt2.origin_of(node.node)
-    name = getattr(node.node, "python_kernel_name", None) or type(node.node).__name__
-    name = f"aten::{name.removeprefix('extern_kernels.').removeprefix('torch.ops.aten.').partition('.')[0]}"
+    name = _operator_name(getattr(node.node, "python_kernel_name", None) or type(node.node).__name__)
     if origin is None:
         return ScheduledKernel(name, moved, place=place)
     args, kwargs, out = pt2.described((origin.args, dict(origin.kwargs), origin.meta.get("val")), Size)

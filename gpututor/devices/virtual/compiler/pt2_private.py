@@ -29,6 +29,7 @@ from torch._inductor.utils import get_dtype_size, get_fused_kernel_name, shape_e
 from torch._inductor.virtualized import V
 from torch._prims_common import suggest_memory_format
 from torch._subclasses import fake_tensor, meta_utils
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -47,6 +48,7 @@ __all__ = [
 ]
 
 from gpututor.devices.virtual.api import compile as control_flow
+from gpututor.devices.virtual.operator_registry import operator_of
 from gpututor.trace.events import UNCOMPILED
 
 FakeTensor: Any = fake_tensor.FakeTensor
@@ -98,6 +100,7 @@ for _stand_in in (control_flow.cond, control_flow.while_loop):
 
 _FLEX_ATTENTION: Any = torch.ops.higher_order.flex_attention
 _UNPRICED = ("cond", "while_loop", "triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional")
+_COLLECTIVES = ("c10d", "symm_mem", "_c10d_functional", "_c10d_functional_autograd")
 
 
 def copy_of(module: Any) -> Any:
@@ -112,13 +115,42 @@ def copy_of(module: Any) -> Any:
 
 def unpriced_operator(module: Any) -> str:
     """Return the name of an operator of the graph whose kernels Inductor's schedule does not list; "" if none."""
-    names = {node.target.name() for node in module.graph.nodes if isinstance(node.target, HigherOrderOperator)}
-    return next((name for name in _UNPRICED if name in names), "")
+    parts = [part for part in module.modules() if isinstance(part, torch.fx.GraphModule)]
+    for target in (node.target for part in parts for node in part.graph.nodes):
+        if isinstance(target, HigherOrderOperator) and target.name() in _UNPRICED:
+            return str(target.name())
+        is_packet = isinstance(target, torch._ops.OpOverloadPacket)
+        operator = getattr(target, target.overloads()[0]) if is_packet else target
+        if isinstance(operator, OpOverload) and _runs_by_itself(operator):
+            return str(operator._schema.name)
+    return ""
+
+
+def _runs_by_itself(operator: Any) -> bool:
+    """Return True for a custom operator, whose body launches kernels, and for a collective."""
+    return operator.namespace in _COLLECTIVES or bool(operator_of(operator).custom)
+
+
+def has_numbers_from_data(module: Any) -> bool:
+    """Return True if a graph computes sizes or numbers that Inductor knows only when the graph runs."""
+    given: set[Any] = set()
+    computed: set[Any] = set()
+    for node in module.graph.nodes:
+        for value in tree_leaves(node.meta.get("example_value")):
+            if isinstance(value, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool):
+                (given if node.op == "placeholder" else computed).update(free_unbacked_symbols(value))
+    return bool(computed - given)
 
 
 def uses_cuda_graphs() -> bool:
     """Return True if Inductor's settings ask for CUDA graphs in every mode."""
     return bool(torch._inductor.config.triton.cudagraphs)
+
+
+def warns_of_many_sizes(recorded: int) -> bool:
+    """Log Inductor's warning if another CUDA graph is recorded for too many sizes; return True if it did."""
+    sizes: Any = dict.fromkeys(range(recorded))
+    return bool(cudagraph_utils.maybe_warning_due_to_dynamic_shape(sizes, None))
 
 
 def log_without_cuda_graph(reason: str) -> None:
@@ -277,6 +309,10 @@ def has_channels_last(kernel: Any) -> bool:
 def is_no_kernel(node: Any) -> bool:
     """Return True for a node of the schedule that launches nothing."""
     return isinstance(node, scheduler.NopKernelSchedulerNode) or isinstance(node.node, ir.MultiOutput)
+
+
+def is_copy_between_devices(node: Any) -> bool:
+    return isinstance(node.node, ir.DeviceCopy)
 
 
 def reduces_inside(node: Any) -> bool:

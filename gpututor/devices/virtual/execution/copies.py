@@ -53,6 +53,9 @@ def copy(
     cost = gpu.launch_ns
     began = machine.clock.host.now + cost
     task = launch_copy(machine, gpu, stream, size_bytes, name, direction, duration, cost, asynchronous=asynchronous)
+    region = machine.per_thread.region
+    if region is not None:
+        region.host_time = machine.clock.host.now
     if to_host and not asynchronous:
         waits.record_wait(machine, gpu, name, stream, began)
     return task

@@ -19,11 +19,11 @@ from gpututor.devices.virtual.operator_registry import Operator
 class CompiledRegion:
     """A call of compiled code while its values are computed: its operators launch nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: int) -> None:
         self.read: set[Allocation] = set()
         self.written: set[Allocation] = set()
-        self.has_waited = False
-        """True if it copied between devices, which moves the clock."""
+        self.host_time = now
+        """The host's time at the start, or at the end of the last copy between devices."""
 
     def add(self, op: Operator, tensors: Sequence[Any], call: Any) -> None:
         """Record the memory that an operator reads and writes."""

@@ -313,6 +313,83 @@ def test_what_cannot_be_lowered_runs_eagerly_and_says_so() -> None:
         assert out.tolist() == [4.0] * 4
 
 
+def test_a_custom_operator_runs_with_the_kernels_of_its_body() -> None:
+    @torch.library.custom_op("test_kernels::square", mutates_args=())
+    def square(x: torch.Tensor) -> torch.Tensor:
+        return x @ x
+
+    square.register_fake(torch.empty_like)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = square(x + 1) * 2
+        return out
+
+    with virtual_gpu(recorder=Recorder([__file__])) as machine:
+        x = torch.ones(2, 2, device="cuda")
+        with pytest.warns(UserWarning, match=r"eager kernels on the virtual GPU.* test_kernels::square"):
+            assert torch.compile(program)(x).tolist() == [[16.0] * 2] * 2
+    assert names_of(machine.recorder.complete(), Kind.KERNEL)[1:] == ["aten::add", "aten::mm", "aten::mul"]
+
+
+def test_the_host_waits_for_an_upload_in_a_compiled_graph() -> None:
+    with virtual_gpu(recorder=Recorder([__file__])) as machine:
+        double = torch.compile(lambda x: x.to("cuda") * 2)
+        x = torch.ones(1 << 20)
+        double(x)
+        before, began = len(machine.recorder.trace), machine.clock.host.now
+        assert double(x)[0].item() == 2
+        ended = machine.clock.host.now
+        events = list(machine.recorder.complete())[before:]
+    (upload,) = (event for event in events if event.kind is Kind.TRANSFER and event.target == "cuda:0")
+    assert began < upload.start < upload.end < ended
+    (kernel,) = (event for event in events if event.kind is Kind.KERNEL)
+    assert kernel.launched > upload.end
+
+
+def test_library_kernels_are_named_after_their_operators() -> None:
+    def put(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        x.index_put_((index,), x[:2] + 1, accumulate=True)
+        return x @ x
+
+    with virtual_gpu(recorder=Recorder([__file__])) as machine, torch.no_grad():
+        torch.use_deterministic_algorithms(True)
+        try:
+            torch.compile(put)(torch.ones(64, 64, device="cuda"), torch.tensor([3, 3], device="cuda"))
+        finally:
+            torch.use_deterministic_algorithms(False)
+    names = names_of(machine.recorder.complete(), Kind.KERNEL)
+    assert [name for name in names if "triton" not in name] == ["aten::ones", "aten::index_put_", "aten::mm"]
+
+
+def test_numbers_that_depend_on_values_run_eagerly_and_are_named() -> None:
+    config: Any = torch._dynamo.config
+    with virtual_gpu(), config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+        x = torch.tensor([1.0, -1.0, 3.0], device="cuda")
+        for program, expected in (
+            (lambda x: x[x > 0] * 2, [2.0, 6.0]),
+            (lambda x: x * x.max().item(), [3.0, -3.0, 9.0]),
+        ):
+            with pytest.warns(UserWarning, match="sizes or numbers that depend on values"):
+                assert torch.compile(program, fullgraph=True)(x).tolist() == expected
+
+
+def test_each_size_of_a_dynamic_graph_is_recorded_before_its_replay(caplog: pytest.LogCaptureFixture) -> None:
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64))
+    config: Any = torch._inductor.config
+    with (
+        virtual_gpu(1, "H200", values=False, recorder=Recorder([__file__])) as machine,
+        config.patch({"triton.cudagraph_dynamic_shape_warn_limit": 1}),
+        torch.no_grad(),
+    ):
+        compiled, launches = torch.compile(model.cuda(), mode="reduce-overhead", dynamic=True), []
+        for rows in (8, 8, 8, 16, 16, 16, 8):
+            before = len(machine.recorder.trace)
+            compiled(torch.empty(rows, 64, device="cuda"))
+            launches.append(_launches(list(machine.recorder.trace)[before:]))
+    assert launches == [3, 3, 1, 3, 3, 1, 1]
+    assert "We have observed 2 distinct sizes" in caplog.text
+
+
 def test_a_graph_that_takes_too_long_runs_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
     lowering = importlib.import_module("gpututor.devices.virtual.compiler.lowering")
     monkeypatch.setattr(lowering, "DEADLINE_S", 0.0)

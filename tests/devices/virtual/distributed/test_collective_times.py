@@ -77,6 +77,13 @@ def test_a_functional_collective_is_waited_for_immediately(results: Results) -> 
         assert hazards == []
 
 
+def test_a_compiled_collective_follows_the_kernel_of_its_input(results: Results) -> None:
+    for rank in results:
+        (before, collective, after), value, is_named = rank["compiled_collective"]
+        assert before[1] <= collective[0] < collective[1] <= after[0]
+        assert (value, is_named) == (3.0 * RANKS + 1, True)
+
+
 def test_a_message_arrives_after_it_was_sent_and_both_ways_at_once(results: Results) -> None:
     sent, received = (rank["messages"] for rank in results)
     assert sent == received

@@ -286,6 +286,20 @@ def test_a_kernel_in_a_compiled_function_is_launched_and_checked(recorder: Recor
         torch.compile(double)(x, 5)
 
 
+def test_a_kernel_in_a_compiled_custom_operator_follows_its_input(recorder: Recorder) -> None:
+    @torch.library.custom_op("test_launcher::double", mutates_args=())
+    def double(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        add[(1,)](x, x, out, x.numel(), BLOCK=8)
+        return out
+
+    double.register_fake(torch.empty_like)
+    with pytest.warns(UserWarning, match="test_launcher::double"):
+        out = torch.compile(lambda x: double(x + 1) * 3)(torch.ones(4, device="cuda"))
+    assert out.tolist() == [12.0] * 4
+    assert [event.name for event in kernels(recorder)][-3:] == ["aten::add", "add", "aten::mul"]
+
+
 def test_a_warmed_kernel_states_what_it_needs_and_can_be_launched(two_gpus: VirtualMachine) -> None:
     x = torch.rand(64, device="cuda")
     out = torch.empty_like(x)
