@@ -169,6 +169,39 @@ def on_meta(rank: int, device: str) -> Any:
     return net(torch.ones(1, 8, device=device)), str(net.head.weight.device)
 
 
+def random_values(rank: int, device: str) -> Any:
+    """Draw weights of a sharded module from meta, a replicated DTensor and its plain twin, and dropout."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor, rand
+
+    with torch.device("meta"):
+        net: Any = nn.Linear(8, 8)
+    fully_shard(net)
+    net.to_empty(device="cuda")
+    torch.manual_seed(0)
+    nn.init.normal_(net.weight)
+    nn.init.normal_(net.bias)
+    mesh = init_device_mesh("cuda", (dist.get_world_size(),))
+    torch.manual_seed(1)
+    replicated: Any = distribute_tensor(torch.empty(4, 4, device=device), mesh, [Replicate()]).uniform_()
+    torch.manual_seed(1)
+    plain = torch.empty(4, 4, device=device).uniform_()
+    ones: Any = distribute_tensor(torch.ones(64, 2, device=device), mesh, [Shard(0)])
+    dropped: Any = nn.functional.dropout(ones, 0.5)
+    generator = torch.Generator(device).manual_seed(2)
+    own: Any = distribute_tensor(torch.empty(4, device=device), mesh, [Shard(0)]).normal_(generator=generator)
+    return {
+        "weight": net.weight.full_tensor().cpu().tolist(),
+        "bias": net.bias.full_tensor().cpu().tolist(),
+        "replicated": torch.equal(replicated.to_local(), plain),
+        "dropout": dropped.full_tensor().cpu().tolist(),
+        "own": own.full_tensor().cpu().tolist(),
+        "made": rand(4, device_mesh=mesh, placements=[Shard(0)]).full_tensor().cpu().tolist(),
+        "next": [torch.rand(2, device=device, generator=source).tolist() for source in (None, generator)],
+    }
+
+
 def state_dict(rank: int, device: str) -> Any:
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
 
@@ -243,6 +276,7 @@ PROGRAMS = {
         accumulated,
         divided,
         on_meta,
+        random_values,
         state_dict,
         trace,
         dtensors,

@@ -20,6 +20,7 @@ from gpututor.devices.virtual.compiler.convert_frame import watch_dynamo
 from gpututor.devices.virtual.distributed import child_processes
 from gpututor.devices.virtual.distributed.child_processes import MachineSettings
 from gpututor.devices.virtual.distributed.collectives import collective_rules
+from gpututor.devices.virtual.distributed.dtensor_random import watch_dtensor
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine, is_on, set_active_machine
 from gpututor.devices.virtual.memory.settings import settings_of_environment
 from gpututor.devices.virtual.operator_registry import fill_tables, forget_custom_operators
@@ -103,7 +104,13 @@ def _switched_on(machine: VirtualMachine) -> Iterator[None]:
             raise RuntimeError("A virtual GPU is on already: leave its block before entering another.")
         set_active_machine(machine)
     try:
-        with patch.apply_patches(PATCHES), cuda_kernels.composites(), watch_dynamo(), triton_kernels():
+        with (
+            patch.apply_patches(PATCHES),
+            cuda_kernels.composites(),
+            watch_dynamo(),
+            watch_dtensor(),
+            triton_kernels(),
+        ):
             yield
     finally:
         set_active_machine(None)

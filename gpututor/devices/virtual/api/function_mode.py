@@ -13,7 +13,7 @@ from gpututor.devices.virtual import cuda_errors, execution, torch_private
 from gpututor.devices.virtual.api.compile import run_control_flow
 from gpututor.devices.virtual.api.random import generator_kind
 from gpututor.devices.virtual.api.tensor_types import convert_type, legacy_new, refuse_apply
-from gpututor.devices.virtual.machine import active_machine, cpp_device, is_on, requested_device
+from gpututor.devices.virtual.machine import active_machine, cpp_device, is_on, python_device, requested_device
 from gpututor.devices.virtual.operators.attention import attention
 from gpututor.devices.virtual.operators.autocast import fused_softmax
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
@@ -129,7 +129,9 @@ def _check_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     device = kwargs.get("device")
     if device is None:
         tensor = args[0] if args else None
-        device = tensor.device if isinstance(tensor, Tensor) else torch_private.default_device() or "cpu"
+        # A DTensor names its device in C++'s notation.
+        own = python_device(tensor.device) if isinstance(tensor, Tensor) else None
+        device = own or torch_private.default_device() or "cpu"
     expected, kind = requested_device(device).type, generator_kind(kwargs["generator"])
     if expected != kind:
         raise cuda_errors.wrong_generator(expected, kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -49,6 +50,11 @@ def single_process_group() -> Any:
     """Return a gloo process group that contains only this process."""
     backend = ProcessGroupGloo(_c10d.HashStore(), 0, 1, timeout=timedelta(minutes=1))
     return group_of_one_backend(backend, 0, 1, "gpututor:alone")
+
+
+def decompositions() -> Any:
+    """Return torch's table of decompositions, by which DTensor computes the shapes of results."""
+    return import_module("torch._decomp").decomposition_table
 
 
 def script_class(value: Any) -> str:

@@ -53,6 +53,17 @@ def test_a_model_on_meta_gets_its_shards_on_the_device(results: Results) -> None
         assert values == [[2329.0] * 3]
 
 
+def test_shards_draw_different_values_and_replicas_the_same(results: Results) -> None:
+    first, second = (rank["random_values"] for rank in results)
+    assert first == second
+    values = [value for row in first["weight"] for value in row] + first["bias"] + first["own"] + first["made"]
+    assert len(set(values)) == len(values) == 64 + 8 + 4 + 4
+    assert first["replicated"]
+    halves = first["dropout"][:32], first["dropout"][32:]
+    assert {value for row in first["dropout"] for value in row} == {0.0, 2.0}
+    assert halves[0] != halves[1]
+
+
 def test_a_full_state_dict_is_gathered_on_rank_zero_and_loaded(results: Results) -> None:
     assert [rank["state_dict"] for rank in results] == [[["cpu"], 14, True], [[], 0, True]]
 
