@@ -64,7 +64,7 @@ def _portable(value: Any) -> Any:
     return {name: _portable(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
-def _work(rank: int, folder: Path, module: str, table: str, backend: str | None, ranks: int) -> None:
+def _work(rank: int, folder: Path, module: str, table: str, backend: str | None, ranks: int, bound: bool) -> None:
     torch.cuda.set_device(rank)
     torch.manual_seed(0)
     device = torch.device("cuda", rank)
@@ -73,7 +73,7 @@ def _work(rank: int, folder: Path, module: str, table: str, backend: str | None,
         init_method=f"file://{folder}/store",
         rank=rank,
         world_size=ranks,
-        device_id=device if backend is None else None,
+        device_id=device if bound or backend is None else None,
     )
     programs: dict[str, Program] = getattr(importlib.import_module(module), table)
     results: dict[str, Any] = {}
@@ -93,14 +93,18 @@ def run_ranks(
     backend: str | None = "nccl",
     model: str = "A100",
     ranks: int = RANKS,
+    bound: bool = False,
 ) -> list[dict[str, Any]]:
     """Run the programs of `module.table` in every rank; return each result or error, by rank and name.
+
+    With `bound`, the process group is bound to each rank's device, as it is without a backend.
 
     Raises `TimeoutError` when they are not done in time, after ending them.
     """
     # Ranks that hang are ended after a real time.
     with virtual_gpu(ranks, model, virtual_time=False):
-        context: Any = mp.spawn(_work, (folder, module, table, backend, ranks), nprocs=ranks, join=False)  # type: ignore[attr-defined,no-untyped-call]
+        arguments = (folder, module, table, backend, ranks, bound)
+        context: Any = mp.spawn(_work, arguments, nprocs=ranks, join=False)  # type: ignore[attr-defined,no-untyped-call]
         with _ended(context):
             deadline = time.monotonic() + LIMIT_S
             while not context.join(timeout=1.0):

@@ -38,7 +38,7 @@ class VirtualNccl(c10d_private.ProcessGroupGloo):  # type: ignore[misc]
 
     Options = NcclOptions
     supports_splitting = False
-    """NCCL splits communicators to save time; a new group costs nothing here."""
+    """`split_group` makes a new group instead."""
 
     def __init__(self, store: Any, rank: int, size: int, options: Any = None) -> None:
         super().__init__(store, rank, size, timeout=NCCL_TIMEOUT if options is None else options._timeout)
@@ -79,6 +79,43 @@ for _method in (
     "send",
 ):
     setattr(VirtualNccl, _method, _through_a_group(_method))
+
+
+def split_group(
+    parent_pg: Any = None,
+    split_ranks: list[list[int]] | None = None,
+    timeout: timedelta | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+    backend: Any = None,
+) -> Any:
+    """Replace `torch.distributed.split_group`: return this rank's part of a group, or None if it is in no part.
+
+    NCCL splits communicators to save time. Here, each part is a new group.
+    """
+    if not split_ranks:
+        raise ValueError("split_ranks cannot be None or empty")
+    world: Any = torch.distributed.group.WORLD
+    if world.bound_device_id is None:
+        raise RuntimeError("No device associated with the default pg, not safe to split any process groups")
+    for ranks in split_ranks:
+        if not ranks:
+            raise ValueError("the split group cannot be empty")
+        if len(ranks) != len(set(ranks)):
+            raise ValueError("the split group cannot have duplicate ranks")
+    parent = world if parent_pg is None else parent_pg
+    whole, own = torch.distributed.get_process_group_ranks(parent), None
+    for ranks in split_ranks:
+        part = torch.distributed.new_group(
+            [whole[rank] for rank in sorted(ranks)],
+            timeout=timeout,
+            backend=torch.distributed.get_backend(parent) if backend is None else backend,
+            pg_options=pg_options,
+            use_local_synchronization=parent is not world,
+            group_desc=group_desc,
+        )
+        own = part if parent.rank() in ranks else own
+    return own
 
 
 def hash_tensors(tensors: list[torch.Tensor]) -> int:

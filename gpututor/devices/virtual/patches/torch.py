@@ -141,6 +141,11 @@ _DISTRIBUTED: tuple[Patch, ...] = (
         ProcessGroupNCCL=process_group_nccl.VirtualNccl,
     ),
     *patch_all(
+        ("torch.distributed", "torch.distributed.distributed_c10d", "torch.distributed.device_mesh"),
+        "gloo's groups cannot be split here: a part of a group becomes a group of its own",
+        split_group=process_group_nccl.split_group,
+    ),
+    *patch_all(
         "torch.distributed.distributed_c10d",
         "a CPU build has no timeout for nccl",
         default_pg_nccl_timeout=process_group_nccl.NCCL_TIMEOUT,
