@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -72,7 +73,7 @@ def broadcast(rank: int, device: str) -> Any:
 def reduce(rank: int, device: str) -> Any:
     tensor = _own(rank, device)
     dist.reduce(tensor, 0)
-    return tensor if rank == 0 else None
+    return tensor
 
 
 @program
@@ -370,3 +371,122 @@ def fully_sharded_data_parallel(rank: int, device: str) -> Any:
     from torch.distributed.fsdp import FullyShardedDataParallel
 
     FullyShardedDataParallel(torch.nn.Linear(2, 2).to(device))
+
+
+def _error(call: Callable[..., Any], *args: Any, **options: Any) -> str:
+    """Return the error of a call."""
+    try:
+        call(*args, **options)
+    except (RuntimeError, TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+@program
+def averages(rank: int, device: str) -> Any:
+    """Return averages of integers, of halves whose sum is infinite, and of a reduce-scatter, and its input."""
+    world: Any = dist.group.WORLD
+    integers = torch.tensor([3 + rank, -3 - rank], device=device)
+    functional_integers = functional.all_reduce(integers, "avg", world) + 0
+    dist.all_reduce(integers, dist.ReduceOp.AVG)
+    halves = torch.full((1,), 60000.0, dtype=torch.float16, device=device)
+    dist.all_reduce(halves, dist.ReduceOp.AVG)
+    whole = torch.tensor([2.0, 4.0], device=device)
+    dist.reduce_scatter_tensor(part := torch.zeros(1, device=device), whole, dist.ReduceOp.AVG)
+    results = (integers, functional_integers, halves, part, whole)
+    return [values.tolist() for values in results]
+
+
+@program
+def bools(rank: int, device: str) -> Any:
+    """Return the bytes of sums of bools."""
+    world: Any = dist.group.WORLD
+    given = torch.tensor([True, rank == 0, False], device=device)
+    summed = functional.all_reduce(given, "sum", world) & True
+    dist.all_reduce(given)
+    return [values.view(torch.uint8).tolist() for values in (given, summed)]
+
+
+@program
+def refused_reductions(rank: int, device: str) -> Any:
+    def refused(operation: str, dtype: torch.dtype) -> str:
+        return _error(dist.all_reduce, torch.ones(2, device=device).to(dtype), getattr(dist.ReduceOp, operation))
+
+    names = ("BAND", "BOR", "BXOR")
+    world: Any = dist.group.WORLD
+    return [
+        *(refused(name, torch.int64) for name in names),
+        _error(functional.all_reduce, torch.ones(2, device=device, dtype=torch.int64), "bor", world),
+        refused("AVG", torch.bool),
+        refused("SUM", torch.int16),
+        refused("SUM", torch.float8_e4m3fn),
+        refused("SUM", torch.float8_e5m2fnuz),
+    ]
+
+
+@program
+def float8(rank: int, device: str) -> Any:
+    world: Any = dist.group.WORLD
+    own = _own(rank, device).to(torch.float8_e4m3fn)
+    gathered = torch.zeros(RANKS, device=device, dtype=own.dtype)
+    dist.all_gather_into_tensor(gathered, own)
+    again = functional.all_gather_tensor(own, 0, world)
+    parts = [torch.zeros_like(own) for _ in range(RANKS)]
+    dist.all_gather(parts, own)
+    dist.broadcast(own, 1)
+    results = (gathered, again, *parts, own)
+    return [values.float().tolist() for values in results if values.dtype is torch.float8_e4m3fn]
+
+
+@program
+def refused_shapes(rank: int, device: str) -> Any:
+    small, large = torch.zeros(1, device=device), torch.zeros(3, device=device)
+    integers = torch.zeros(RANKS, device=device, dtype=torch.int64)
+    short = [torch.zeros(2, device=device)] * RANKS if rank == 0 else None
+    return [
+        _error(dist.all_gather_into_tensor, large, small),
+        _error(dist.all_gather_into_tensor, integers, small),
+        _error(dist.reduce_scatter_tensor, small, large),
+        _error(dist.reduce_scatter_tensor, small, integers),
+        _error(dist.all_to_all_single, *torch.zeros(2, 2, device=device, dtype=torch.int16)),
+        _error(dist.gather, small, short) if rank == 0 else "",
+    ]
+
+
+@program
+def two_ranks_on_one_gpu(rank: int, device: str) -> Any:
+    dist.all_reduce(torch.ones(1, device="cuda:0"), group=dist.new_group())
+
+
+@program
+def one_gpu_after_a_barrier(rank: int, device: str) -> Any:
+    """Reduce on the first GPU after a barrier, for which NCCL chooses each rank's own GPU."""
+    group = dist.new_group()
+    torch.cuda.set_device(0)
+    try:
+        dist.barrier(group)
+        return _error(dist.all_reduce, torch.ones(1, device="cuda"), group=group).splitlines()[-1:]
+    finally:
+        torch.cuda.set_device(rank)
+
+
+BOUND_PROGRAMS, program_of_bound = program_table()
+
+
+@program_of_bound
+def parts_of_a_group(rank: int, device: str) -> Any:
+    from torch.distributed.device_mesh import init_device_mesh
+
+    part: Any = dist.split_group(split_ranks=[[1], [0]], group_desc="parts")
+    tensor = _own(rank, device)
+    dist.all_reduce(tensor, group=part)
+    mesh = init_device_mesh("cuda", (RANKS, 1), mesh_dim_names=("data", "tensor"))
+    dist.all_reduce(tensor, group=mesh.get_group("data"))
+    dist.all_reduce(tensor, group=mesh.get_group("tensor"))
+    not_in_a_part = dist.split_group(split_ranks=[[1]])
+    return part.size(), part.group_desc, dist.get_backend(part), tensor, (not_in_a_part is None) == (rank == 0)
+
+
+@program_of_bound
+def another_device_than_the_bound(rank: int, device: str) -> Any:
+    dist.all_reduce(torch.ones(1, device=f"cuda:{1 - rank}"))

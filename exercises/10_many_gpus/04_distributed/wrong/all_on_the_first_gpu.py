@@ -1,5 +1,5 @@
-# fails: placement
-# Never chooses a GPU for each process: all of them work on cuda:0.
+# fails: runs
+# Never chooses a GPU for each process: NCCL refuses two ranks on cuda:0.
 import torch
 import torch.distributed as dist
 from torch import nn

@@ -5,80 +5,25 @@ torch's Python functions and DDP's reducer in C++ all call operators of the name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
-from gpututor.devices.virtual.distributed import c10d_private, gloo
+from gpututor.devices.virtual.distributed import c10d_private, gloo, nccl_rules
 from gpututor.devices.virtual.distributed.communicator import Operation, Rendezvous, communicator_of
+from gpututor.devices.virtual.distributed.nccl_rules import tensors_in
 from gpututor.devices.virtual.distributed.process_group_nccl import as_nccl, carrier_of, is_nccl
 from gpututor.devices.virtual.distributed.sync_batch_norm import sync_norm_rules
 from gpututor.devices.virtual.distributed.work import CollectiveWork
-from gpututor.devices.virtual.machine import active_machine
+from gpututor.devices.virtual.machine import VirtualGpu, active_machine
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.operator_registry import Rule
 from gpututor.devices.virtual.operators.operands import bytes_of, wrap
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
-
-
-class _Caught(Exception):
-    pass
-
-
-class _CatchReduction(TorchDispatchMode):
-    """Dispatch mode that raises `_Caught` with the reduction that an operator gets."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        raise _Caught(args[2])
-
-
-@cache
-def summing() -> Any:
-    """Return `ReduceOp.SUM`, as the operators of `c10d` take it."""
-    try:
-        with _CatchReduction():  # type: ignore[no-untyped-call]
-            c10d_private.group_without_backend().allreduce([torch.empty(1)])
-    except _Caught as caught:
-        return caught.args[0]
-
-
-_single_process_group = cache(c10d_private.single_process_group)
-
-
-def is_average(reduction: Any) -> bool:
-    """Return True if a reduction, as the operators of `c10d` take it, is `ReduceOp.AVG`.
-
-    Raise `NotImplementedError` for a reduction with a factor. C++ reveals neither, but gloo's error names them.
-    """
-    try:
-        with torch_private.host_only(), torch_private.without_function_modes(), torch_private.unprofiled():
-            value = torch.zeros(1)
-            work = torch.ops.c10d.allreduce_([value], _single_process_group().boxed(), reduction, None)[1]
-            gloo.track_tensors([value])
-            c10d_private.CollectiveWork.unbox(work).wait()
-    except (RuntimeError, ValueError) as error:
-        if "PREMUL_SUM" in str(error):
-            raise cuda_errors.unsupported(
-                "torch.distributed.ReduceOp.PREMUL_SUM, which FSDP's set_gradient_divide_factor() uses",
-                "Scale the loss by that factor.",
-            ) from error
-        return "ReduceOp.AVG" in str(error)
-    return False
-
-
-def _divide(hosts: Iterable[torch.Tensor], count: int) -> None:
-    with torch_private.host_only(), torch_private.unprofiled():
-        for host in hosts:
-            if host.is_floating_point() or host.is_complex():
-                host.div_(count)
-            else:
-                host.div_(count, rounding_mode="trunc")
-
 
 # Operators that write their first argument and send their second.
 # fmt: off
@@ -95,15 +40,6 @@ _SENDING = frozenset({"barrier", "send"})
 _WITHOUT_A_THREAD = frozenset({"recv_", "recv_any_source_", "send"})
 """Operators that gloo runs in the caller's thread."""
 _KNOWN = _OUTPUTS_FIRST | _IN_PLACE | _SENDING
-
-
-def tensors_in(values: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in nested lists and tuples."""
-    if isinstance(values, torch.Tensor):
-        yield values
-    elif isinstance(values, list | tuple):
-        for value in values:
-            yield from tensors_in(value)
 
 
 class Unwrapped:
@@ -130,6 +66,14 @@ class Unwrapped:
             return carrier_of(self.group)[0].boxed()
         return value
 
+    def as_bytes(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return arguments with float8 tensors as bytes, and remember the bytes' tensors."""
+        changed = {name: nccl_rules.as_bytes(value) for name, value in given.items()}
+        for host, view in zip(tensors_in([*given.values()]), tensors_in([*changed.values()]), strict=True):
+            if id(host) in self.by_host:
+                self.by_host[id(view)] = self.by_host[id(host)]
+        return changed
+
     @property
     def device(self) -> torch.device:
         return next(iter(self.by_host.values()))._device
@@ -141,17 +85,16 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         raise cuda_errors.unsupported(f"{func._schema.name} on a device")
     unwrapped = Unwrapped(args)
     hosts, group = unwrapped.values, unwrapped.group
+    _refuse_in_graphs(func, unwrapped)
+    communicator = communicator_of(group)
+    gpu = communicator.gpu_for(name, args, active_machine(), unwrapped.device)
+    finish: Callable[[], None] | None = None
     if is_nccl(group):
-        if not all(tensor.is_contiguous() for tensor in tensors_in(args)):
-            raise ValueError("Tensors must be contiguous")
+        nccl_rules.check(name, args, group.size())
+        finish = _reduce_as_nccl(name, hosts, group)
+        hosts[:2] = nccl_rules.as_bytes(hosts[:2])
         if name in _FLAT:
             hosts[:2] = [host.view(-1) for host in hosts[:2]]
-    finish: Callable[[], None] | None = None
-    for position, value in enumerate(hosts):
-        if c10d_private.script_class(value) == "ReduceOp" and is_average(value):
-            hosts[position] = summing()
-            finish = partial(_divide, list(tensors_in(hosts[0])), group.size())
-    _refuse_in_graphs(func, unwrapped)
     in_a_thread = name not in _WITHOUT_A_THREAD
     call = func
     inputs = list(tensors_in(hosts[1] if name in _OUTPUTS_FIRST and name != "scatter_" else hosts[0]))
@@ -160,21 +103,20 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     elif name == "allgather_" and is_nccl(group) and _are_unequal(hosts[0][0], group.size()):
         hosts, finish = _as_equal_tensors(hosts, group.rank())
     elif name in ("send", "recv_") and is_nccl(group) and args[2] == group.rank():
-        call = partial(_to_self, communicator_of(group), name)
+        call = partial(_to_self, communicator, name)
     with as_nccl(name, group, args, inputs), torch_private.without_function_modes():
         out = call(*hosts, **kwargs)
     if in_a_thread:
         gloo.track_tensors(tensors_in(hosts))
     if out is None:
         return None
-    written = [] if name in _SENDING else list(tensors_in(args[0]))
+    results = [] if name in _SENDING else list(tensors_in(args[0]))
     used = list(unwrapped.by_host.values())
-    done = CollectiveWork(out[1] if type(out) is tuple else out, written, finish, in_a_thread, used)
+    done = CollectiveWork(out[1] if type(out) is tuple else out, results, finish, in_a_thread, used)
     size_bytes = sum(map(bytes_of, tensors_in(args[1] if name in _OUTPUTS_FIRST else args[0])))
-    communicator = communicator_of(group)
     # Only the root of a scatter passes inputs; other ranks send nothing.
     whole = bytes_of(args[0]) * communicator.size if name == "scatter_" else size_bytes
-    operation = _operation(func, unwrapped, size_bytes, communicator.stream_of(name))._replace(size_bytes=whole)
+    operation = _operation(func, gpu, size_bytes, communicator.stream_of(name))._replace(size_bytes=whole)
     if name == "send":
         done.rendezvous = communicator.send(operation, args[2], args[3])
     elif name == "recv_":
@@ -183,8 +125,35 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         done.rendezvous = communicator.receive(operation, done.sender, args[2])
     else:
         done.rendezvous = communicator.collective(operation)
+    written = [] if _is_off_the_root(name, args, group) else results
     execution.races.record_collective(operation.machine, done.rendezvous.task, used, written)
     return (args[0], done.boxed()) if type(out) is tuple or name == "alltoall_" else done.boxed()
+
+
+def _is_off_the_root(name: str, args: Any, group: Any) -> bool:
+    """Return True if an operator is a reduction to another rank: NCCL only reads its tensor, and gloo writes it too."""
+    return name == "reduce_" and is_nccl(group) and group.rank() != args[3]
+
+
+def _reduce_as_nccl(name: str, hosts: list[Any], group: Any) -> Callable[[], None] | None:
+    """Change the arguments of a reduction so that gloo computes NCCL's result; return what corrects this result."""
+    place = next((place for place, value in enumerate(hosts) if c10d_private.script_class(value) == "ReduceOp"), None)
+    if place is None:
+        return None
+    if _is_off_the_root(name, hosts, group):
+        hosts[0] = nccl_rules.copies(hosts[0])
+    reduced = list(tensors_in(hosts[0]))
+    dtype, kind = reduced[0].dtype, nccl_rules.reduction_name(hosts[place])
+    nccl_rules.check_reduction(kind, dtype)
+    if kind == "AVG":
+        hosts[place] = nccl_rules.summing()
+        if dtype.is_floating_point or dtype.is_complex:
+            sent = 1 if name in _OUTPUTS_FIRST else 0
+            hosts[sent] = nccl_rules.scaled(hosts[sent], group.size(), in_place=sent == 0)
+            return None
+    elif dtype is not torch.bool:
+        return None
+    return partial(nccl_rules.correct, reduced, group.size())
 
 
 def _as_single_tensors(hosts: list[Any]) -> tuple[list[Any], Any, Callable[[], None]]:
@@ -218,7 +187,7 @@ def _as_equal_tensors(hosts: list[Any], rank: int) -> tuple[list[Any], Callable[
     """
     (outputs,), (given,), *rest = hosts
     if given.numel() != outputs[rank].numel():
-        raise ValueError("Tensor input and output of broadcast must have the same number of elements")
+        raise ValueError("Tensor input and output of _broadcast_oop must have the same number of elements")
     longest = max(output.numel() for output in outputs)
     with torch_private.host_only(), torch_private.unprofiled():
         outgoing = given.new_zeros(longest)
@@ -237,10 +206,9 @@ def _to_self(communicator: Any, name: str, tensors: list[torch.Tensor], group: A
     return communicator.to_self(name, tensors[0], tag)
 
 
-def _operation(func: Any, unwrapped: Unwrapped, size_bytes: int, stream: int) -> Operation:
+def _operation(func: Any, gpu: VirtualGpu, size_bytes: int, stream: int) -> Operation:
     """Record a collective in the trace."""
     machine, name = active_machine(), func._schema.name
-    gpu = machine.home(unwrapped.device)
     launched = machine.clock.host.now + gpu.launch_ns
     row = machine.recorder.collective(name, gpu.name, size_bytes, stream=stream, launched=launched)
     return Operation(machine, gpu, name, size_bytes, row)
@@ -282,17 +250,19 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         group = c10d_private.process_group_named(group) if isinstance(group, str) else group
         given["group_name"] = carrier_of(group)[1]
     _refuse_in_graphs(func, unwrapped)
-    averages = str(given.get("reduce_op", "")).lower() == "avg"
-    if averages:
-        given["reduce_op"] = "sum"
-    name = func.overloadpacket.__name__
+    name, dtype = func.overloadpacket.__name__, given_tensors[0].dtype
+    corrects = False
+    if is_nccl(group):
+        corrects = _functional_reduction_as_nccl(name, given, dtype, group.size())
+        given = unwrapped.as_bytes(given)
+    communicator = communicator_of(group)
+    gpu = communicator.gpu_for(name, args, active_machine(), unwrapped.device)
     with as_nccl(name, group, args, [tensor._host for tensor in given_tensors]), torch_private.without_function_modes():
         out = func(**given)
     gloo.track_tensors(tensors_in([*unwrapped.values, out]))
-    if averages:
-        _divide(map(torch.ops._c10d_functional.wait_tensor, tensors_in(out)), group.size())
-    communicator = communicator_of(group)
-    operation = _operation(func, unwrapped, sum(map(bytes_of, tensors_in(args))), communicator.stream)
+    if corrects:
+        nccl_rules.correct(map(torch.ops._c10d_functional.wait_tensor, tensors_in(out)), group.size())
+    operation = _operation(func, gpu, sum(map(bytes_of, tensors_in(args))), communicator.stream)
     rendezvous = communicator.collective(operation)
     results = _on_device(out, unwrapped)
     written = [tensor for tensor in tensors_in(results) if type(tensor) is VirtualTensor]
@@ -300,6 +270,22 @@ def _functional(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     for tensor in written:
         _unfinished[tensor._block] = rendezvous
     return results
+
+
+def _functional_reduction_as_nccl(name: str, given: dict[str, Any], dtype: torch.dtype, size: int) -> bool:
+    """Change a reduction so that gloo computes NCCL's result; return True if this result has to be corrected."""
+    reduction = given.get("reduce_op")
+    if reduction is None:
+        return False
+    kind = str(reduction).upper()
+    nccl_rules.check_reduction(kind, dtype)
+    if kind == "AVG":
+        given["reduce_op"] = "sum"
+        if dtype.is_floating_point or dtype.is_complex:
+            first = next(iter(given))
+            given[first] = nccl_rules.scaled(given[first], size, in_place=name.endswith("_"))
+            return False
+    return kind == "AVG" or dtype is torch.bool
 
 
 def _join(tensors: list[VirtualTensor]) -> None:
@@ -316,7 +302,9 @@ def _on_device(out: Any, unwrapped: Unwrapped) -> Any:
     known = unwrapped.by_host.get(id(out))
     if known is not None:
         return known
-    return wrap(gloo.keep_alive_until_done(out), list(unwrapped.by_host.values()), unwrapped.device)
+    tensors = list(unwrapped.by_host.values())
+    host = gloo.keep_alive_until_done(nccl_rules.from_bytes(out, tensors[0].dtype))
+    return wrap(host, tensors, unwrapped.device)
 
 
 def _shard_another_dim(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:

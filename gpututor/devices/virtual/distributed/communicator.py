@@ -23,22 +23,22 @@ from gpututor.devices.virtual import execution
 from gpututor.devices.virtual.clock.machine_clock import AgreeOnStart
 from gpututor.devices.virtual.clock.timeline import EventMarker, StreamTask
 from gpututor.devices.virtual.cost import links
-from gpututor.devices.virtual.distributed import gloo
+from gpututor.devices.virtual.distributed import gloo, nccl_rules
 from gpututor.devices.virtual.distributed.process_group_nccl import carrier_of, is_nccl, is_world
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 
-Ask = Callable[[timedelta | None], "list[tuple[int, int]]"]
-"""Wait, with an optional time limit, for (ready time, duration) of each other rank. Raises `RuntimeError`."""
+Ask = Callable[[timedelta | None], "list[gloo.Figures]"]
+"""Wait, with an optional time limit, for the figures of other ranks. Raises `RuntimeError`."""
 
 
 class PeerReplies:
-    """Ready times and durations that the other ranks send."""
+    """Figures that all ranks send."""
 
     def __init__(self, gloo_work: Any, theirs: list[torch.Tensor]) -> None:
         self._gloo_work = gloo_work
         self._theirs = theirs
 
-    def ask(self, limit: timedelta | None) -> list[tuple[int, int]]:
+    def ask(self, limit: timedelta | None) -> list[gloo.Figures]:
         """Implement `Ask`."""
         gloo_work = self._gloo_work
         if gloo_work is not None:
@@ -49,7 +49,7 @@ class PeerReplies:
                 time.sleep(0.001)
             gloo_work.wait()
             self.release()
-        return [gloo.pair_of(figures) for figures in self._theirs]
+        return [gloo.read_figures(figures) for figures in self._theirs]
 
     def release(self) -> None:
         """Release gloo's work if the replies have arrived."""
@@ -157,6 +157,9 @@ class Communicator:
         self.rank, self.size = int(group.rank()), int(group.size())
         self.is_nccl = is_nccl(group)
         self.is_world = is_world(group)
+        self._bound_device: torch.device | None = group.bound_device_id
+        self._used: set[int] = set()
+        """Indices of the GPUs of earlier collectives."""
         self.stream = FIRST_STREAM + 3 * next(_numbers)
         self._unanswered: deque[EventMarker] = deque()
         self._replies: deque[PeerReplies] = deque(maxlen=4096)
@@ -169,17 +172,37 @@ class Communicator:
         """Return the stream of an operator of `c10d`."""
         return self.stream + (1 if name == "send" else 2 if name.startswith("recv") else 0)
 
+    def gpu_for(self, name: str, args: tuple[Any, ...], machine: VirtualMachine, device: torch.device) -> VirtualGpu:
+        """Return the GPU of an operator with tensors on `device`. For a barrier, NCCL chooses the GPU.
+
+        Raise NCCL's error for another device than that of `init_process_group`.
+        """
+        gpu = machine.home(device)
+        if not self.is_nccl or name == "send" or name.startswith("recv"):
+            return gpu
+        if self._bound_device is not None and gpu.index != self._bound_device.index:
+            raise nccl_rules.not_on_bound_device()
+        if name == "barrier" and not args[2] and self._bound_device is None:
+            rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else self.rank
+            return machine.gpu(min(self._used, default=rank % len(machine.gpus)))
+        return gpu
+
     def collective(self, operation: Operation) -> Rendezvous:
         """Put a collective of all ranks on the clock, to which this rank contributes `size_bytes`."""
+        asks: list[Ask] = []
 
         def start(ready: int, task: StreamTask) -> EventMarker:
             if self.size == 1:
                 return EventMarker(ready, ready)
-            return self._expected(operation.machine, ready, task, self._exchange(ready, task.duration))
+            mine = gloo.Figures(ready, task.duration, operation.gpu.slot)
+            asks.append(self._exchange(mine))
+            return self._expected(operation.machine, ready, task, asks[0])
 
         rendezvous = self._put(operation, self.stream, start)
         if self.size > 1:
             self._collectives.append((rendezvous.agreed.launched, rendezvous.task))
+        if operation.gpu.index not in self._used:
+            self._connect(operation.gpu, *asks)
         return rendezvous
 
     def to_self(self, name: str, host: torch.Tensor, tag: int) -> OwnMessage:
@@ -198,7 +221,7 @@ class Communicator:
         def start(ready: int, task: StreamTask) -> EventMarker:
             if to == self.rank:
                 return EventMarker(ready, ready)
-            figures = gloo.figures_for([ready, task.duration])
+            figures = gloo.figures_for(gloo.Figures(ready, task.duration, operation.gpu.slot))
             _sent.append(gloo.call(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
             return EventMarker(ready, ready)
 
@@ -206,17 +229,17 @@ class Communicator:
 
     def receive(self, operation: Operation, source: int | Callable[[], int], tag: int) -> Rendezvous:
         """Put an incoming message on the clock; `source` is its sender, or waits for the message and returns it."""
-        figures = gloo.figures_for([0, 0])
+        figures = gloo.figures_for(gloo.Figures(0, 0, 0))
 
         def begin(sender: int) -> Any:
             return gloo.call(lambda: self._carrier.recv([figures], sender, tag | _STAMP_TAG))
 
         early: Any = begin(source) if isinstance(source, int) and source != self.rank else None
 
-        def ask_sender(limit: timedelta | None) -> list[tuple[int, int]]:
+        def ask_sender(limit: timedelta | None) -> list[gloo.Figures]:
             gloo_work = begin(source()) if callable(source) else early
             gloo_work.wait(*(() if limit is None else (limit,)))
-            return [gloo.pair_of(figures)]
+            return [gloo.read_figures(figures)]
 
         def start(ready: int, task: StreamTask) -> EventMarker:
             if source == self.rank:
@@ -241,6 +264,20 @@ class Communicator:
                 self._waits.append((began, task.start))
             self._last_end = task.end
         return self._waits
+
+    def _connect(self, gpu: VirtualGpu, ask: Ask | None = None) -> None:
+        """Wait in real time for all ranks, as NCCL does before its first collective on a GPU.
+
+        Raise NCCL's error if another rank is on the same GPU.
+        """
+        others: list[gloo.Figures] = []
+        if self.is_nccl and ask is not None:
+            with contextlib.suppress(RuntimeError):  # the collective itself reports that other ranks have exited
+                others = ask(None)
+        for rank, figures in enumerate(others):
+            if figures.slot == gpu.slot and rank != self.rank:
+                raise nccl_rules.duplicate_gpu(self.rank, rank, gpu.slot)
+        self._used.add(gpu.index)
 
     def _put(self, operation: Operation, own: int, start: AgreeOnStart) -> Rendezvous:
         machine, gpu, name, size_bytes, row = operation
@@ -277,18 +314,18 @@ class Communicator:
             except RuntimeError:
                 # The other ranks have exited; the collective itself reports that.
                 return ready
-            task.duration = max(task.duration, *(duration for _, duration in theirs))
-            return max(ready, *(moment for moment, _ in theirs))
+            task.duration = max(task.duration, *(figures.duration for figures in theirs))
+            return max(ready, *(figures.ready for figures in theirs))
 
         mark = EventMarker(ready, ask=moment)
         self._unanswered.append(mark)
         return mark
 
-    def _exchange(self, ready: int, duration: int) -> Ask:
-        """Send this rank's ready time and duration to all ranks; return the function that waits for theirs."""
-        mine = gloo.figures_for([ready, duration])
-        theirs = [gloo.figures_for([0, 0]) for _ in range(self.size)]
-        lent = gloo.call(lambda: [gloo.keep_alive_until_done(figures) for figures in (mine, *theirs)])
+    def _exchange(self, mine: gloo.Figures) -> Ask:
+        """Send this rank's figures to all ranks; return the function that waits for theirs."""
+        own = gloo.figures_for(mine)
+        theirs = [gloo.figures_for(gloo.Figures(0, 0, 0)) for _ in range(self.size)]
+        lent = gloo.call(lambda: [gloo.keep_alive_until_done(figures) for figures in (own, *theirs)])
         replies = PeerReplies(gloo.call(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
         gloo.track_tensors(lent)
         self._replies.append(replies)

@@ -11,7 +11,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -51,13 +51,20 @@ def call(function: Callable[[], Any]) -> Any:
         return function()
 
 
-def figures_for(values: list[int]) -> torch.Tensor:
-    """Return a CPU tensor with integers for another rank."""
+class Figures(NamedTuple):
+    """Times in nanoseconds that a rank sends with a collective, and the number of its GPU on the machine."""
+
+    ready: int
+    duration: int
+    slot: int
+
+
+def figures_for(values: Figures) -> torch.Tensor:
+    """Return a CPU tensor with figures for another rank."""
     tensor: torch.Tensor = call(lambda: torch.tensor(values))
     return tensor
 
 
-def pair_of(figures: torch.Tensor) -> tuple[int, int]:
-    """Return the ready time and the duration, in nanoseconds, that a rank has sent."""
-    ready, duration = call(figures.tolist)
-    return ready, duration
+def read_figures(tensor: torch.Tensor) -> Figures:
+    """Return the figures that a rank has sent."""
+    return Figures(*call(tensor.tolist))

@@ -224,4 +224,10 @@ def as_nccl(name: str, group: Any, args: Any, inputs: list[torch.Tensor]) -> Ite
         return
     shown = title(name, group.rank(), args)
     with torch_private.ProfilerRange(shown, inputs) if shown else nullcontext(), torch_private.unprofiled():
-        yield
+        try:
+            yield
+        except (RuntimeError, ValueError) as error:
+            words = str(error)
+            if "ProcessGroupGloo" not in words:
+                raise
+            raise ValueError(words.replace("ProcessGroupGloo", "ProcessGroupNCCL")) from None

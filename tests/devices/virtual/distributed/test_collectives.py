@@ -41,7 +41,10 @@ def test_a_work_returns_its_tensor(results: Results) -> None:
         ("all_reduce_in_place_of_a_view", _both([0.0, 3.0, 0.0])),
         ("other_dtypes", [[(f"cuda:{rank}", [2])] * 4 for rank in (0, 1)]),
         ("broadcast", _both([2.0])),
-        ("reduce", [("cuda:0", [3.0]), None]),
+        ("reduce", _both([3.0], [2.0])),
+        ("averages", [[[3, -3], [3, -3], [60000.0], [own], [2.0, 4.0]] for own in (2.0, 4.0)]),
+        ("bools", [[[1, 1, 0], [1, 1, 0]]] * 2),
+        ("float8", [[[1.0, 2.0], [1.0, 2.0], [1.0], [2.0], [2.0]]] * 2),
         ("all_gather", [[("cuda:0", [1.0]), ("cuda:0", [2.0])], [("cuda:1", [1.0]), ("cuda:1", [2.0])]]),
         ("all_gather_of_unequal_lengths", [[[1.0], [2.0, 2.0]]] * 2),
         ("all_gather_into_tensor", _both([[1.0, 2.0]])),
@@ -88,13 +91,64 @@ def test_functional_collectives_give_device_tensors(results: Results) -> None:
         ("host_tensor", "RuntimeError: No backend type associated with device type cpu"),
         ("host_tensor_among_device_tensors", "ValueError: Tensors must be CUDA and dense"),
         ("not_contiguous", "ValueError: Tensors must be contiguous"),
-        ("all_gather_of_a_wrong_length", "ValueError: Tensor input and output of broadcast must have the same number"),
+        ("all_gather_of_a_wrong_length", "ValueError: Tensor input and output of _broadcast_oop must have the same"),
         ("a_lone_message_to_itself", "RuntimeError: a rank's message to itself would wait forever"),
         ("monitored_barrier", "ValueError: monitored_barrier "),  # "is only …"; "requires …" since PyTorch 2.14
     ],
 )
 def test_nccls_errors_are_raised(results: Results, name: str, message: str) -> None:
     assert [rank[name][: len(message)] for rank in results] == [message] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "messages"),
+    [
+        (
+            "refused_reductions",
+            [
+                "ValueError: Cannot use ReduceOp.BAND with NCCL",
+                "ValueError: Cannot use ReduceOp.BOR with NCCL",
+                "ValueError: Cannot use ReduceOp.BXOR with NCCL",
+                "ValueError: Cannot use ReduceOp.BOR with NCCL",
+                "TypeError: Cannot use ReduceOp.AVG with boolean",
+                "TypeError: Input tensor data type is not supported for NCCL process group: Short",
+                "NotImplementedError: The virtual GPU does not support reductions of torch.float8_e4m3fn",
+                "RuntimeError: Unsupported Float8 type",
+            ],
+        ),
+        (
+            "refused_shapes",
+            [
+                "ValueError: output tensor size must be equal to world_size times input tensor size",
+                "TypeError: output tensor must have the same type",
+                "ValueError: input tensor must be the same size as output size times world size",
+                "TypeError: input tensor must be the same type",
+                "RuntimeError: Unconvertible NCCL type Short",
+                "ValueError: ProcessGroupNCCL::gather: invalid tensor size",
+            ],
+        ),
+    ],
+)
+def test_nccl_refuses_dtypes_sizes_and_reductions(results: Results, name: str, messages: list[str]) -> None:
+    for rank in results:
+        for got, message in zip(rank[name], messages, strict=True):
+            assert got.startswith(message) or (not got and rank is results[1])
+
+
+def test_two_ranks_on_one_gpu_are_nccls_error(results: Results) -> None:
+    words = "Duplicate GPU detected : rank {} and rank {} both on CUDA device 1000"
+    for rank in (0, 1):
+        message = results[rank]["two_ranks_on_one_gpu"]
+        assert message.startswith("DistBackendError: NCCL error in: ")
+        assert message.endswith(words.format(rank, 1 - rank))
+    assert [rank["one_gpu_after_a_barrier"] for rank in results] == [[], [words.format(1, 0)]]
+
+
+def test_a_group_bound_to_a_device_is_split_and_keeps_to_it(tmp_path: Path) -> None:
+    results = run_ranks(tmp_path, collective_programs.__name__, "BOUND_PROGRAMS", bound=True)
+    for number, rank in enumerate(results):
+        assert rank["parts_of_a_group"] == [1, "parts", "nccl", (f"cuda:{number}", [3.0]), True]
+        assert rank["another_device_than_the_bound"].startswith("DistBackendError: Attempt to perform collective")
 
 
 @pytest.mark.long
