@@ -23,6 +23,11 @@ def escape_control_chars(text: str) -> str:
     return _UNSAFE.sub(lambda match: _escape(ord(match[0])), text)
 
 
+def is_line(text: str) -> bool:
+    """Return True for one line of text without characters that `escape_control_chars` escapes."""
+    return "\n" not in text and "\t" not in text and not _UNSAFE.search(text)
+
+
 def with_newlines(text: str) -> str:
     """Return `text` with a newline for each `\\r` and `\\r\\n`, the other line ends of Python programs."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -158,15 +158,15 @@ SENTENCES = [
     ("✗ Failed: 2 of 4 checks passed", "✗ Nicht bestanden: 2 von 4 Prüfungen bestanden"),
     ("2.7 of 4 points", "2,7 von 4 Punkten"),
     (
-        "Late (2 started days): 10 per cent are taken off.",
+        "Late (2 started days): 10 percent is taken off.",
         "Verspätet (2 angefangene Tage): 10 Prozent werden abgezogen.",
     ),
     (
-        "Late (1 started day after 2 slip days): 10 per cent are taken off.",
+        "Late (1 started day after 2 slip days): 10 percent is taken off.",
         "Verspätet (1 angefangener Tag nach 2 Karenztagen): 10 Prozent werden abgezogen.",
     ),
     (
-        "Attempt 2 of 4 counts: the best in time of the first 3, which may count.",
+        "Attempt 2 of 4 counts: the best on-time attempt of the first 3, which may count.",
         "Versuch 2 von 4 zählt: der beste rechtzeitige der ersten 3, die zählen können.",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Grading of one submission at Gradescope, in the folders of its autograder: `submission`, `source`, `results`."""
+"""Grading of one submission on Gradescope, in the folders of its autograder: `submission`, `source`, `results`."""
 
 from __future__ import annotations
 

@@ -132,12 +132,12 @@ def _checked_roster(path: Path | None, exercises: Sequence[Exercise]) -> Roster 
 
 
 def _check_limits(rules: Rules, exercises: Sequence[str]) -> None:
-    """Raise `UsageError` if `max_attempts` differs: at Gradescope, a submission is an attempt at all exercises."""
+    """Raise `UsageError` if `max_attempts` differs: on Gradescope, a submission is an attempt at all exercises."""
     limits = {key: rules.max_attempts_for(key) for key in exercises}
     if len(set(limits.values())) > 1:
         words = ", ".join(f"{key}: {limit or 'all'}" for key, limit in limits.items())
         title = f"{rules.path}: max_attempts differs between the exercises ({words})."
-        raise UsageError(title, "Make an autograder, and an assignment at Gradescope, for each limit.")
+        raise UsageError(title, "Make an autograder, and an assignment on Gradescope, for each limit.")
 
 
 def _is_image(archive: zipfile.ZipFile) -> bool:

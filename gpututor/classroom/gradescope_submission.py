@@ -33,7 +33,7 @@ class EarlierSubmission:
 
 @dataclass(frozen=True)
 class SubmissionMetadata:
-    """The part of `submission_metadata.json` that counts for a mark."""
+    """The fields of `submission_metadata.json` that affect a mark."""
 
     name: str = ""
     email: str = ""
@@ -57,7 +57,7 @@ class SubmissionMetadata:
 
 
 def read_metadata(path: Path) -> SubmissionMetadata:
-    """Read the metadata; a file without them is in time. Raises `UsageError` for a malformed file."""
+    """Read the metadata; without a file, the submission is on time. Raises `UsageError` for a malformed file."""
     advice = "Gradescope writes this file; docs/classroom/gradescope.md shows what gpututor reads of it."
     return read_json(path, _metadata, advice) or SubmissionMetadata()
 

@@ -127,9 +127,9 @@ def _files(folder: ClassFolder) -> list[tuple[int, Path]]:
 
 
 def with_class_ids(entries: Iterable[HistoryEntry], class_ids: Mapping[str, str]) -> tuple[HistoryEntry, ...]:
-    """Return entries with the ids of the class: a student had the roster's id before the first upload.
+    """Return entries with the ids that students have now. A student had the roster's id before the first upload.
 
-    `class_ids`: ids of the class by those of the roster.
+    `class_ids`: ids of the class by other ids.
     """
     return tuple(replace(entry, student=class_ids.get(entry.student, entry.student)) for entry in entries)
 

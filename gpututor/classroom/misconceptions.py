@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"-?\d[\d.,]*(e[+-]?\d+)?")
 
 @dataclass(frozen=True)
 class WrongSolution:
-    """A wrong solution of an exercise, which stands for a misconception."""
+    """A wrong solution of an exercise, which represents a misconception."""
 
     submission: Submission
     """Text of the file, as a submission of no student."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -16,6 +17,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from gpututor.classroom.history import HistoryEntry
+from gpututor.classroom.roster import folded
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Class, Student, Submission, Unmatched
 from gpututor.course.notebooks import ENDING
@@ -44,7 +46,7 @@ class Pseudonyms:
         """Prepare the pseudonyms of `students`.
 
         `salt`: returns the key of made-up pseudonyms, when they are first needed. `chosen`: the roster's, by ids.
-        `also_called`: the same students as the platform calls them.
+        `also_called`: the same students with other ids and names, such as the platform's.
         """
         self._salt = salt
         self._chosen = {id: name for id, name in chosen.items() if name}
@@ -70,18 +72,18 @@ class Pseudonyms:
         for real, id in sorted(self._real_names(), key=lambda pair: -len(pair[0])):
             least = _LEAST_DIGITS if real.isdecimal() else _LEAST_LETTERS
             if len(real) >= least and (first := _WORD.match(real)):
-                words[first[0].casefold()].setdefault(real.casefold(), self.of(id))
+                words[folded(first[0])].setdefault(folded(real), self.of(id))
         return words
 
     def _real_names(self) -> Iterator[tuple[str, str]]:
         """Yield each id, name and address with the student's id."""
         for student in (*self._students, *self._also_called):
             for real in (student.id, *_orders(student.name), student.email, student.platform_id):
-                yield real, student.id
+                yield unicodedata.normalize("NFC", real), student.id
 
     @cached_property
     def _parts(self) -> frozenset[str]:
-        return frozenset(part for real, _ in self._real_names() for part in _LETTERS.findall(real.casefold()))
+        return frozenset(part for real, _ in self._real_names() for part in _LETTERS.findall(folded(real)))
 
     def of(self, student: str) -> str:
         """Return the pseudonym of a student's id; `UNKNOWN` if the class has no such student."""
@@ -101,14 +103,15 @@ class Pseudonyms:
 
     def text(self, words: str) -> str:
         """Replace ids, full names and addresses of students in a text."""
+        words = unicodedata.normalize("NFC", words)
         parts, done = [], 0
         for match in _WORD.finditer(words):
             start = match.start()
             if start < done:
                 continue
-            for real, pseudonym in self._by_word.get(match[0].casefold(), {}).items():
-                end = start + len(real)
-                if words[start:end].casefold() == real and not words[end : end + 1].isalnum():
+            for real, pseudonym in self._by_word.get(folded(match[0]), {}).items():
+                end = _end_of(words, start, len(real))
+                if folded(words[start:end]) == real and not words[end : end + 1].isalnum():
                     parts += [words[done:start], pseudonym]
                     done = end
                     break
@@ -116,7 +119,7 @@ class Pseudonyms:
 
     def words_without_names(self, words: Iterable[str]) -> tuple[str, ...]:
         """Leave out words that have any part of a student's name, id or address."""
-        return tuple(word for word in words if self._parts.isdisjoint(_LETTERS.findall(word.casefold())))
+        return tuple(word for word in words if self._parts.isdisjoint(_LETTERS.findall(folded(word))))
 
     def class_(self, class_: Class) -> Class:
         """Return the class without names. The names of files become those of students and exercises."""
@@ -170,6 +173,15 @@ class Pseudonyms:
     def _verdict(self, verdict: Verdict) -> Verdict:
         expected, got, why, advice = map(self.text, (verdict.expected, verdict.got, verdict.why, verdict.advice))
         return replace(verdict, expected=expected, got=got, why=why, advice=advice)
+
+
+def _end_of(text: str, start: int, length: int) -> int:
+    """Return the end of the part of a text that has `length` characters in lower case, where `ß` becomes `ss`."""
+    end = start
+    while end < len(text) and length > 0:
+        length -= len(text[end].casefold())
+        end += 1
+    return end
 
 
 def _orders(name: str) -> Iterator[str]:

@@ -98,7 +98,6 @@ def accept_regrade(
     path = key.file_in(folder.journal)
     before = report_before(folder, key)
     backup = back_up(path, folder.replaced) if path.exists() else None
-    write_entry(folder.journal, key, report)
     entry = HistoryEntry(
         event=HistoryEvent.REGRADED,
         student=submission.student,
@@ -110,10 +109,12 @@ def accept_regrade(
         after=result_words(report),
         submission=submission.sha256,
     )
+    added = add_entry(folder, entry)  # first, because a mark must not change without an entry
     try:
-        add_entry(folder, entry)
-    except UsageError:  # a mark must not change without an entry
-        path.unlink() if backup is None else backup.replace(path)
+        write_entry(folder.journal, key, report)
+    except OSError:
+        path.unlink(missing_ok=True) if backup is None else backup.replace(path)
+        added.unlink()
         raise
     return backup
 

@@ -18,11 +18,12 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from gpututor.classroom.intake.names import former_id
 from gpututor.classroom.rules import YEARS, Extension, Rules
 from gpututor.classroom.submissions import PLATFORMS, Class, Student, Submission
 from gpututor.classroom.tables import PlatformTable, read_table
 from gpututor.errors import UsageError
-from gpututor.text import truncate
+from gpututor.text import is_line, truncate
 
 Value = TypeVar("Value")
 _WORD = re.compile(r"\w+")
@@ -43,13 +44,16 @@ _COLUMNS = {
 """Names of columns, without case, spaces and signs."""
 _CANVAS = {"student": "name", "id": "id", "section": "section", "sisuserid": None, "sisloginid": None}
 """Columns of the gradebook that Canvas exports, without case, spaces and signs."""
+_TEST_STUDENT = "Student, Test"
+"""Name of the student that Canvas adds for the instructor's own view of the course."""
 _MOODLE = {"username": None}
 """Columns of Moodle's worksheet, in the same form; its `Identifier` is the id."""
 _NUMBERED = ("canvas", "moodle")
 """Layouts in which students' ids are the platform's numbers."""
 _PARTICIPANT = re.compile(r"\s*Participant\s*(\d+)\s*")
 """An `Identifier` of Moodle's worksheet: `Participant 1234567`."""
-_WORKSHEET_TIME = "%A, %d %B %Y, %I:%M %p"
+_WORKSHEET_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %B %d, %Y, %I:%M %p")
+"""Times in Moodle's worksheet, in British and in American English."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Matches:
     students: Mapping[int, int]
     """Positions of students by positions of people."""
     refused: tuple[tuple[int, int], ...]
-    """Positions of people who match nobody, and of the students with their ids, but with other names."""
+    """Positions of each unmatched person, and of the student with the same id but another name."""
 
 
 def match_students(
@@ -198,20 +202,23 @@ def read_roster(path: Path) -> Roster:
     table = read_table(path)
     columns = _columns(table)
     is_worksheet = (at := columns.get("id")) is not None and any(_PARTICIPANT.fullmatch(row[at]) for row in table.rows)
+    is_canvas = _is_of_canvas(table)
     students: list[Enrolled] = []
     lines: dict[str, int] = {}
     for line, row in zip(table.lines, table.rows, strict=True):
-        cells = {name: row[at].strip() for name, at in columns.items()}
+        cells = {name: row[at].replace("\xa0", " ").strip() for name, at in columns.items()}
         for name, cell in cells.items():
-            if len(cell) > _LONGEST or not cell.isprintable():
+            if len(cell) > _LONGEST or not is_line(cell):
                 advice = f"Write one line of text, at most {_LONGEST} characters."
                 raise _mistake(table, line, columns[name], f"{truncate(repr(cell), 40)} is not a valid {name}", advice)
         id = cells.get("id") or cells.get("email", "")
         if is_worksheet and (participant := _PARTICIPANT.fullmatch(id)):
             id = participant[1]
         cells["name"] = cells.get("name") or f"{cells.get('first name', '')} {cells.get('last name', '')}".strip()
-        if not id and cells["name"].startswith("Points Possible"):
-            continue  # the second line of Canvas's gradebook
+        if not id and (is_canvas or cells["name"].startswith("Points Possible")):
+            continue  # a line of Canvas's gradebook about assignments
+        if is_canvas and cells["name"] == _TEST_STUDENT:
+            continue
         if not id:
             at = columns.get("id", columns.get("email", 0))
             raise _mistake(table, line, at, "it is empty", "Write the student's id, or remove the line.")
@@ -227,7 +234,7 @@ def read_roster(path: Path) -> Roster:
     _check_pseudonyms(table, columns, dict(zip(lines.values(), students, strict=True)))
     used = set(columns.values())
     ignored = tuple(name for at, name in enumerate(table.header) if at not in used and name)
-    platform = "moodle" if is_worksheet else "canvas" if _is_of_canvas(table) else ""
+    platform = "moodle" if is_worksheet else "canvas" if is_canvas else ""
     return Roster(path, tuple(students), ignored, platform)
 
 
@@ -303,9 +310,10 @@ def _time(table: PlatformTable, line: int, columns: Mapping[str, int], cell: str
     if cell in ("", "-"):
         return None
     advice = "Export Moodle's worksheet in English, or write times such as 2026-03-01T20:00."
-    for read in (datetime.fromisoformat, lambda text: datetime.strptime(text, _WORKSHEET_TIME)):
+    for form in ("", *_WORKSHEET_TIMES):
         with contextlib.suppress(ValueError):
-            if (at := read(cell)).year in YEARS and not _is_day(cell):
+            at = datetime.strptime(cell, form) if form else datetime.fromisoformat(cell)
+            if at.year in YEARS and not _is_day(cell):
                 return at
     raise _mistake(table, line, columns["submitted"], f"{cell!r} is not a time of a day", advice)
 
@@ -343,7 +351,18 @@ class Enrolment:
     class_ids: Mapping[str, str]
     """The students' ids by their ids in the roster, if no student of the class has the latter, and by `roster_id`."""
     refused: tuple[tuple[str, str], ...]
-    """Ids of the roster's people who match nobody, and of the students with their ids, but with other names."""
+    """Id of each unmatched person of the roster, and of the student with the same id but another name."""
+
+
+def former_ids(students: Sequence[Student]) -> dict[str, str]:
+    """Return students' ids by ids that they may have had before.
+
+    At Gradescope, the address is the id until the instructor adds a number of the institution. A folder's name is the
+    id until another student has the same name in other case.
+    """
+    ids = {student.id for student in students}
+    pairs = ((word, student.id) for student in students for word in (student.email.casefold(), former_id(student.id)))
+    return {word: id for word, id in _unique([*pairs]).items() if word not in ids}
 
 
 def with_extensions(rules: Rules, students: Sequence[Student]) -> Rules:
@@ -398,7 +417,14 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
     class_ids = {roster_id(row): id for row, id in rows} | {row: id for row, id in rows if row not in known}
     named = (replace(given, student=class_ids.get(given.student, given.student)) for given in rules.extensions)
     rules = replace(rules, extensions=(*named, *extensions))
-    submissions = (_with_time(file, times.get(file.student), rules) for file in class_.submissions)
+    last = {
+        (file.student, file.exercise): file.attempt
+        for file in sorted(class_.submissions, key=lambda file: file.attempt)
+    }
+    submissions = (
+        _with_time(file, times.get(file.student), rules) if file.attempt == last[file.student, file.exercise] else file
+        for file in class_.submissions
+    )
     enrolled = replace(class_, students=tuple(students), submissions=tuple(submissions))
     refused = tuple((row_ids[position], students[at].id) for position, at in matched.refused)
     without_files = tuple(id for position, id in enumerate(row_ids) if position not in matches)

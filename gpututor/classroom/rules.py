@@ -335,7 +335,6 @@ _EXTENSION_KEYS = (
 def _mistakes_between(values: dict[str, Any], exercises: Sequence[str]) -> Iterator[Mistake]:
     """Find mistakes between keys that are valid one by one."""
     yield from _unknown_exercises(values, exercises)
-    dated = {key for key in exercises if values["exercises"][key]["due"] or values["due"]}
     for key in exercises:
         for check in OWN:
             if check in values["exercises"][key]["points"]:
@@ -347,11 +346,9 @@ def _mistakes_between(values: dict[str, Any], exercises: Sequence[str]) -> Itera
         advice = "Write per_cent in [late]: 100 if late work is worth nothing without a slip day."
         yield Mistake("slip_days", "slip days have no effect without a late penalty", advice)
     for position, extension in enumerate(values["extension"]):
-        key, exercise = f"extension[{position}]", extension["exercise"]
         if (extension["due"] is None) == (extension["hours"] is None):
-            yield Mistake(key, "expected either due or hours", "Write the date, or how many hours more.")
-        elif extension["hours"] is not None and not (exercise in dated if exercise else dated):
-            yield Mistake(f"{key}.hours", "there is no due date to extend", "Write a date as due.")
+            advice = "Write the date, or how many hours more."
+            yield Mistake(f"extension[{position}]", "expected either due or hours", advice)
 
 
 def _hidden_needs(values: dict[str, Any], exercises: Sequence[str]) -> Iterator[Mistake]:

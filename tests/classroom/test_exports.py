@@ -182,7 +182,7 @@ def test_gradescope_gets_checks_times_and_tags_and_hides_hidden_ones() -> None:
     assert "parity" not in json.dumps([shown, results["output"]])
     assert {test["visibility"] for test in results["tests"]} == {"visible", "hidden"}
     assert MORE_CHECKS in results["output"]
-    assert "10 per cent" in results["output"]
+    assert "10 percent" in results["output"]
     speed = verdict("speed", measured="0.81 × the baseline: 10 μs against 12 μs")
     fast = report(verdict("placement"), speed)
     wrong = report(verdict("parity", Status.FAILED), speed)
@@ -360,7 +360,7 @@ def test_odd_rosters_and_chosen_names_give_nobody_anothers_mark(tmp_path: Path) 
 def test_moodle_gets_final_totals(tmp_path: Path) -> None:
     made = of_layout(book(), "moodle")
     text, notices = moodle(made)
-    late = "Late (by the platform, counted as one day): 10 per cent are taken off"
+    late = "Late (by the platform, counted as one day): 10 percent is taken off"
     ada = f"{EXERCISE}: 2.7 of 7 points. {late}; {OTHER}: 2 of 2 points"
     grace = f"{EXERCISE}: no mark yet; {OTHER}: not submitted"
     assert rows(text)[1:] == [
@@ -384,6 +384,23 @@ def test_moodle_gets_final_totals(tmp_path: Path) -> None:
     worksheet.write_text(header + "Participant 501,Ada,,Submitted,,100.00,-,\n")
     with pytest.raises(UsageError, match=r"100\.00"):
         moodle(made, worksheet)
+
+
+def test_moodle_gets_no_totals_of_different_maxima(tmp_path: Path) -> None:
+    files = [
+        Upload("ada", points(4, 4), EXERCISE),
+        Upload("ada", points(0, 2), OTHER),
+        Upload("grace", points(0, 4), EXERCISE),
+        Upload("grace", points(2, 2), OTHER),
+    ]
+    worksheet = tmp_path / "worksheet.csv"
+    worksheet.write_text("Identifier,Grade,Maximum Grade\nParticipant 501,,4.00\nParticipant 502,,4.00\n")
+    made = of_layout(gradebook(files, Rules(drop_lowest=1), [ADA, GRACE]), "moodle")
+    for roster in (None, worksheet):
+        with pytest.raises(UsageError, match="2 to 4"):
+            moodle(made, roster)
+    scaled = of_layout(gradebook(files, Rules(drop_lowest=1, scale=4), [ADA, GRACE]), "moodle")
+    assert [row[1] for row in rows(moodle(scaled, worksheet)[0])[1:]] == ["4", "4"]
 
 
 def test_a_platform_never_gets_numbers_of_another(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_feedback_has_findings_output_hints_and_penalties() -> None:
     assert "### ✗ failed: parity is right · 0 of 1\n\n```text\nExpected  3\nGot       4\nLine 2\n```\n" in text
     assert "Why: w\n\nWhat to try: a" in text
     assert "(0.5 × the baseline)" in text
-    assert "10 per cent" in text
+    assert "10 percent" in text
     assert "0.1 of the 1 points" in text
     assert "```text\nTRACEBACK\n```" in text
     assert "```text\nPRINTED\n```" in text

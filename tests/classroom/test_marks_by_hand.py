@@ -8,6 +8,7 @@ import unicodedata
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,6 +20,7 @@ from gpututor.classroom.gradebook.exports.moodle import moodle
 from gpututor.classroom.gradebook.model import Gradebook, Mark, MarkStatus
 from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.classroom.history import HistoryEntry, HistoryEvent, add_entry, now, read_history
+from gpututor.classroom.intake.names import unique_ids
 from gpututor.classroom.jobs import Options
 from gpututor.classroom.regrade import accept_regrade
 from gpututor.classroom.review import ReviewReason, review_of
@@ -204,6 +206,35 @@ def test_a_regrade_that_the_history_refuses_does_not_count(
     assert entry is None if not is_graded else entry is not None and entry.points == 2
 
 
+def test_a_crash_in_a_regrade_leaves_no_mark_without_an_entry(
+    folder: ClassFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission, key = folder.read_class().submissions[0], key_at(folder, 0)
+    for error, entries in ((KeyboardInterrupt, 1), (OSError, 1)):
+        monkeypatch.setattr("gpututor.classroom.regrade.write_entry", Mock(side_effect=error))
+        with pytest.raises(error):
+            accept_regrade(folder, submission, key, points(3, 3), "Bo")
+        assert len(read_history(folder)) == entries
+        counted = read_entry(folder.journal, key)
+        assert counted is not None
+        assert counted.points == 2
+
+
+def test_a_regrade_is_in_the_log_of_all_students_with_the_text(
+    folder: ClassFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class_, _ = class_with_options(folder, [("kim", EXERCISE, "a"), ("lee", EXERCISE, "a"), ("moe", EXERCISE, "b")])
+    accept_regrade(folder, class_.submissions[0], key_at(folder, 0), points(3, 3), "Bo", "It was noisy")
+    for words in ([], ["--pseudonyms"]):
+        assert main(["classroom", "log", str(folder.folder), "--json", *words]) == 0
+        entries = [
+            entry for entry in json.loads(capsys.readouterr().out)["entries"] if entry["event"] == HistoryEvent.REGRADED
+        ]
+        assert [(entry["by"], entry["why"]) for entry in entries] == [("Bo", "It was noisy")] * 2
+        assert len({entry["student"] for entry in entries}) == 2
+        assert words or {entry["student"] for entry in entries} == {"kim", "lee"}
+
+
 def test_the_log_has_gradings_regrades_and_marks(folder: ClassFolder, capsys: pytest.CaptureFixture[str]) -> None:
     mark(folder, "kim", EXERCISE, "2.5")
     submission = folder.read_class().submissions[0]
@@ -289,6 +320,25 @@ def test_a_mark_of_a_roster_student_stays_after_the_first_upload(
     assert "marked" in [entry["event"] for entry in json.loads(capsys.readouterr().out)["entries"]]
     assert mark(folder, "ada@x.org", "5.3", "--clear") == 0
     assert make_gradebook(folder, rules).student("ada@x.org").points == 4  # the extension of 501 is hers, too
+
+
+def test_a_mark_stays_when_the_platform_gives_its_student_another_id(tmp_path: Path) -> None:
+    folder = ClassFolder(tmp_path / "class")
+    class_, _ = class_with_options(folder, [("ada@x.org", EXERCISE, "a"), ("kim", EXERCISE, "b")])
+    ada = Student("ada@x.org", "Ada Lovelace", "Ada@x.org")
+    folder.write_class(replace(class_, layout="gradescope", students=(ada, Student("kim"))))
+    for student in ("ada@x.org", "kim"):
+        assert mark(folder, student, "5.3", "3") == 0
+    ids = unique_ids([("kim", "kim"), ("Kim", "Kim")])
+    class_, _ = class_with_options(
+        folder, [("501", EXERCISE, "a"), (ids["kim"], EXERCISE, "b"), (ids["Kim"], EXERCISE, "c")]
+    )
+    students = (replace(ada, id="501"), *map(Student, ids.values()))
+    folder.write_class(replace(class_, layout="gradescope", students=students))
+    book = make_gradebook(folder, Rules())
+    by_hand = {marks.student.id for marks in book.students if marks.mark_of(EXERCISE).by_hand is not None}
+    assert by_hand == {"501", ids["kim"]}
+    assert not [notice for notice in book.notices if "does not count" in notice.title]
 
 
 def test_a_mark_of_a_roster_student_never_moves_to_a_platforms_number(tmp_path: Path) -> None:

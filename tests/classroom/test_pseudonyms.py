@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests.support.gradebooks import EXERCISE, OTHER, report, verdict
 from tests.support.shipped_course import COURSE
 
 SOURCE = "\n".join(f"value.a{place}(total.b{place} + 1).c{place}(other)" for place in range(60))
-REAL = ("lovelace", "hopper", "example.org", "70501", "70502", "alice", "grace", "quine")
+REAL = ("lovelace", "hopper", "example.org", "70501", "70502", "al12345", "alice", "grace", "quine")
 
 
 @pytest.fixture
@@ -34,7 +35,9 @@ def folder(tmp_path: Path) -> ClassFolder:
     folder = ClassFolder(tmp_path / "class")
     failed = verdict("parity", Status.FAILED, got="'Ada Lovelace' in line 3", line=1)
     failed = replace(failed, expected="Hopper, Grace", why="quine is undefined.", advice="Define quine.")
-    run = RunSummary("one GPU", "cuda:0, virtual T4", True, output="by ada lovelace\n", traceback="File 70501.py")
+    run = RunSummary(
+        "one GPU", "cuda:0, virtual T4", True, output="by ada lovelace, AL12345\n", traceback="File 70501.py"
+    )
     speed = verdict("speed", measured="0.81 × the baseline's time: 1 ms against 2 ms")
     fast = replace(
         report(verdict("parity"), speed), runs=(replace(run, output="hopper@example.org", times="modelled"),)
@@ -67,7 +70,7 @@ def folder(tmp_path: Path) -> ClassFolder:
     add_entry(folder, HistoryEntry(HistoryEvent.MARKED, "70502", OTHER, "prof", why, "2026-01-02T00:00:00+00:00", 1.0))
     folder.roster_file.write_text(
         "id,name,email,section,extension,pseudonym,seat\n"
-        "70501,Ada Lovelace,ada@example.org,Monday,48,Blue Whale,1\n"
+        "al12345,Ada Lovelace,ada@example.org,Monday,48,Blue Whale,1\n"
         "70502,Grace Hopper,hopper@example.org,Monday,,,2\n"
         "70503,Alice Noone,alice@example.org,Friday,,,3\n"
     )
@@ -167,6 +170,15 @@ def test_whole_names_are_replaced_in_texts() -> None:
     assert names.text("Roe, Kim and Roe Lee") == "A and Roe Lee"
     of_canvas = Pseudonyms(lambda: bytes(32), [Student("7", "van Roe, Kim")], {"7": "A"})
     assert of_canvas.text("Kim van Roe; van Roe, Kim") == "A; A"
+
+
+def test_names_are_replaced_in_any_case_and_form_of_unicode() -> None:
+    decomposed = unicodedata.normalize("NFD", "José Díaz")
+    students = [Student("1", "Anna Strauß"), Student("2", "İbrahim Yılmaz"), Student(decomposed)]
+    names = Pseudonyms(lambda: bytes(32), students, {"1": "A", "2": "B", decomposed: "C"})
+    assert names.text("by Anna Strauß, İbrahim Yılmaz, José Díaz!") == "by A, B, C!"
+    assert names.text(f"ANNA STRAUSS and {decomposed}") == "A and C"
+    assert names.words_without_names((decomposed.upper(), "strauss", "other")) == ("other",)
 
 
 def test_words_with_a_part_of_a_name_are_left_out() -> None:

@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
@@ -110,8 +110,10 @@ def test_a_roster_without_students_or_without_a_file_is_refused(roster: Path) ->
 def test_the_gradebook_that_canvas_exports_is_a_roster(roster: Path) -> None:
     roster.write_text(
         "Student,ID,SIS User ID,SIS Login ID,Section,Born (4711)\n"
+        ",,,,,Manual Posting\n"
         "    Points Possible,,,,,4\n"
         '"Roe, Kim",12005,k1,kroe,Sec A,\n'
+        '"Student, Test",12006,,9d3c,Sec A,\n'
     )
     read = read_roster(roster)
     assert read.students == (Enrolled("12005", "Roe, Kim", section="Sec A"),)
@@ -121,6 +123,15 @@ def test_the_gradebook_that_canvas_exports_is_a_roster(roster: Path) -> None:
     roster.write_text(f"{header}\n    Points Possible,,,,,\nRoe,Kim,12005,k1,kroe,Sec A\n")
     assert read_roster(roster).students == (Enrolled("12005", "Kim Roe", section="Sec A"),)
     assert read_roster(roster).platform == "canvas"
+
+
+@pytest.mark.parametrize("name", ["علی\u200cرضا", "श्री\u200dमान", "Kim\xa0Roe"])
+def test_names_may_have_joiners_and_hard_spaces(roster: Path, name: str) -> None:
+    roster.write_text(f"id,name\n1,{name}\n", encoding="utf-8")
+    assert read_roster(roster).students == (Enrolled("1", name.replace("\xa0", " ")),)
+    roster.write_text("id,name\n1,Kim\u202eeoR\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="not a valid name"):
+        read_roster(roster)
 
 
 WORKSHEET = (
@@ -145,7 +156,18 @@ def test_moodles_worksheet_gives_times_and_keeps_students_of_one_name_apart(tmp_
     nameless = make_gradebook(folder, rules, with_names=False)
     assert sorted(marks.points for marks in nameless.students) == [0, 3.2]
     folder.roster_file.write_text(WORKSHEET.replace(",Status", ",Username").replace("org,,", "org,kroe,"))
-    assert read_roster(folder.roster_file).students[0].id == "1234567"
+    british = read_roster(folder.roster_file).students[0]
+    assert british.id == "1234567"
+    folder.roster_file.write_text(WORKSHEET.replace("3 March 2026", "March 3, 2026"))
+    assert read_roster(folder.roster_file).students[0] == british
+
+
+def test_the_time_of_the_last_submission_is_not_that_of_earlier_ones(tmp_path: Path) -> None:
+    class_ = gradebook([Upload("kim", None), Upload("kim", None), Upload("kim", None, OTHER)]).class_
+    at = datetime(2026, 3, 3, 20, tzinfo=UTC)
+    enrolment = enrol(class_, Rules(), Roster(tmp_path, (Enrolled("kim", submitted=at),)))
+    times = [(file.attempt, file.submitted_at) for file in enrolment.class_.submissions]
+    assert times == [(1, ""), (2, at.isoformat()), (1, at.isoformat())]
 
 
 @pytest.mark.parametrize(

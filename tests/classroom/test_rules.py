@@ -32,6 +32,7 @@ from gpututor.grading.description import CheckDescription
 from tests.support import ROOT
 from tests.support.classes import class_of
 from tests.support.fake_judges import Describer
+from tests.support.gradebooks import Upload, gradebook, points
 from tests.support.shipped_course import COURSE
 
 GUIDE = ROOT / "docs" / "classroom" / "rules.md"
@@ -146,15 +147,20 @@ def test_a_date_that_does_not_exist_is_named_with_its_line(tmp_path: Path, date:
     assert error.startswith(f"FILE, line 2: {date} is not a valid date")
 
 
-def test_all_mistakes_are_reported_at_once_also_hours_without_a_due_date(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     lines = error_of(tmp_path, "hints = -1\n[late]\nper = 'week'\n").splitlines()
     assert [line.split(": ")[:2] for line in lines[:2]] == [["FILE, line 1", "hints"], ["FILE, line 3", "late.per"]]
     assert error_of(tmp_path, "a = 'b").startswith("FILE: ")
-    extension = f"[[extension]]\nstudent = 'kim'\nexercise = '{COPY}'\nhours = 1\n"
-    assert "FILE, line 4: extension[0].hours: " in error_of(tmp_path, extension)
-    dated = f"[exercises.'{SYNCS}']\ndue = 2026-03-01T23:59:00Z\n"
-    assert "extension[0].hours: " in error_of(tmp_path, dated + extension)
-    assert rules(tmp_path, dated.replace(SYNCS, COPY) + extension).extensions == (Extension("kim", COPY, hours=1),)
+
+
+@pytest.mark.parametrize(("dated", "late"), [("", False), ("", True), (SYNCS, False), (COPY, False)])
+def test_hours_of_an_extension_without_any_due_date_are_a_warning(tmp_path: Path, dated: str, late: bool) -> None:
+    due = f"[exercises.'{dated}']\ndue = 2026-03-01T23:59:00Z\n" if dated else ""
+    read = rules(tmp_path, f"{due}[[extension]]\nstudent = 'kim'\nexercise = '{COPY}'\nhours = 1\n")
+    assert read.extensions == (Extension("kim", COPY, hours=1),)
+    book = gradebook([Upload("kim", points(1, 1), COPY, late=late), Upload("kim", points(1, 1), SYNCS)], read)
+    warned = [notice.title for notice in book.notices if "no due date for the extension of kim" in notice.title]
+    assert bool(warned) == (dated != COPY and not late)
 
 
 def test_rules_come_from_the_option_the_folder_or_the_defaults(tmp_path: Path) -> None:

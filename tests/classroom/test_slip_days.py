@@ -168,8 +168,8 @@ def test_used_and_left_days_are_in_every_report(folder: ClassFolder, capsys: pyt
     assert main(["classroom", "feedback", out]) == 0
     text = (folder.feedback / "kim.md").read_text()
     assert "Slip days: 2 used, 0 left." in text
-    assert "Late, but in time with 2 slip days." in text
-    assert "Late (1 started day): 10 per cent are taken off." in text
+    assert "Late, but on time with 2 slip days." in text
+    assert "Late (1 started day): 10 percent is taken off." in text
     capsys.readouterr()
     assert main(["classroom", "report", out]) == 0
     header, row = (line for line in capsys.readouterr().out.splitlines() if line.startswith(("Student ", "kim ")))

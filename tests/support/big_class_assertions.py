@@ -96,8 +96,10 @@ def _marks(folder: ClassFolder, big: BigClass) -> dict[tuple[str, str], object]:
         each.who for each in big.submissions
     )
     unsure = {who[:2] for who in _unsure(big)}
+    # A hostile thread acts sooner or later, so that its mark may be open.
+    hostile = {each.who[:2] for each in big.submissions if each.kind == "hostile"}
     return {
-        (mark.student, mark.exercise): (mark.status, mark.mark, mark.points, mark.outcome)
+        who: mark.outcome if who in hostile else (mark.status, mark.mark, mark.points, mark.outcome)
         for mark in marks
-        if (mark.student, mark.exercise) not in unsure
+        if (who := (mark.student, mark.exercise)) not in unsure
     }

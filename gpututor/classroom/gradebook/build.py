@@ -33,9 +33,9 @@ from gpututor.classroom.gradebook.slip_days import spend_slip_days
 from gpututor.classroom.history import HistoryEntry, marks_by_hand, read_history, with_class_ids
 from gpututor.classroom.jobs import JobFailure, Options, class_secret, read_failures
 from gpututor.classroom.pseudonyms import Pseudonyms
-from gpututor.classroom.roster import Roster, enrol, read_roster, refusal, with_extensions
+from gpututor.classroom.roster import Roster, enrol, former_ids, read_roster, refusal, with_extensions
 from gpututor.classroom.rules import OWN, CheckDescriptions, Describe, Rules, course_of, points_of, read_rules
-from gpututor.classroom.submissions import Class, Submission
+from gpututor.classroom.submissions import Class, Student, Submission
 from gpututor.classroom.tables import number
 from gpututor.classroom.toml_mistakes import mistakes_error
 from gpututor.course.model import Course, Exercise
@@ -71,8 +71,10 @@ def make_gradebook(
         class_, rules = enrolment.class_, enrolment.rules
     rules = with_extensions(rules, class_.students)
     chosen, sections = (enrolment.pseudonyms, enrolment.sections) if enrolment is not None else ({}, None)
-    pseudonyms = Pseudonyms(lambda: class_secret(folder.salt_file), class_.students, chosen, submitted.students)
-    class_ids = enrolment.class_ids if enrolment is not None else {}
+    in_roster = (Student(id, platform_id=other) for id, other in enrolment.roster_ids.items()) if enrolment else ()
+    also_called = (*submitted.students, *in_roster)
+    pseudonyms = Pseudonyms(lambda: class_secret(folder.salt_file), class_.students, chosen, also_called)
+    class_ids = {**former_ids(class_.students), **(enrolment.class_ids if enrolment is not None else {})}
     by_hand = marks_by_hand(with_class_ids(read_history(folder), class_ids))
     others, refused = (enrolment.others, enrolment.refused) if enrolment is not None else ((), ())
     unsure = enrolment.without_files if enrolment is not None and others else ()
@@ -131,7 +133,7 @@ def gradebook_of(
     checked = rules if is_whole_course else replace(rules, hidden=(), hidden_until_due=(), needs=())
     known = _known_checks(class_, graded, checked, exercises, describe)
     warnings = [*notices, *check_warnings(checked, known), *_student_warnings(rules, class_)]
-    warnings += _time_warnings(rules, class_)
+    warnings += [*_time_warnings(rules, class_), *_undated_warnings(rules, class_)]
     by_exercise: dict[str, list[Submission]] = {}
     for submission in class_.submissions:
         by_exercise.setdefault(submission.exercise, []).append(submission)
@@ -176,8 +178,8 @@ def gradebook_of(
         student_marks(student, marks[student.id], rules, (sections or {}).get(student.id, ""), slip_days[student.id])
         for student in students
     )
-    warnings += _exercise_warnings(by_exercise, summaries, rules)
-    warnings += _by_hand_warnings(by_hand.values(), marks, {summary.exercise: summary for summary in summaries})
+    lost = _by_hand_warnings(by_hand.values(), marks, {summary.exercise: summary for summary in summaries})
+    warnings = [*lost, *warnings, *_exercise_warnings(by_exercise, summaries, rules)]
     warnings += [*_extension_warnings(everyone), *_attempts_warnings(everyone, rules)]
     return Gradebook(class_, rules, tuple(summaries), everyone, tuple(warnings), has_roster=sections is not None)
 
@@ -317,6 +319,22 @@ def _time_warnings(rules: Rules, class_: Class) -> Iterator[GradebookWarning]:
             files_without = f"{count(untimed, 'submission has', 'submissions have')} no time: none of them"
         advice = "A roster can give times: Moodle's grading worksheet, or a column `submitted`."
         yield GradebookWarning(f"There is a due date, but {files_without} counts as late.", advice)
+
+
+def _undated_warnings(rules: Rules, class_: Class) -> Iterator[GradebookWarning]:
+    """Warn of hours of an extension without a due date, unless the platform marks late files."""
+    if any(file.late for file in class_.submissions):
+        return
+    keys = {file.exercise for file in class_.submissions}
+    names = [
+        extension.student
+        for extension in rules.extensions
+        if extension.hours
+        and all(rules.due_for(key, extension.student) is None for key in {extension.exercise} - {""} or keys)
+    ]
+    if names:
+        shown = ", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")
+        yield GradebookWarning(f"There is no due date for the extension of {shown}.", "Write `due` in the rules.")
 
 
 def _attempts_warnings(students: Sequence[StudentMarks], rules: Rules) -> Iterator[GradebookWarning]:

@@ -200,13 +200,13 @@ def lateness_of(submission: Submission, rules: Rules, slip_days: int = 0) -> Lat
             return Lateness(words=EXTENDED)
     days = count(used, "slip day")
     if not periods:
-        return Lateness(words=f"Late, but in time with {days}." if used else "", slip_days=used)
+        return Lateness(words=f"Late, but on time with {days}." if used else "", slip_days=used)
     if policy.is_too_late(late_s):
         return Lateness(periods, 100.0, True, "It came too late to count.", used)
     per_cent = policy.per_cent_for(periods)
     how_late = count(periods, f"started {policy.per}") if known else f"by the platform, counted as one {policy.per}"
     how_late += f" after {days}" if used else ""
-    words = f"Late ({how_late})" + (f": {per_cent:g} per cent are taken off." if per_cent else ".")
+    words = f"Late ({how_late})" + (f": {per_cent:g} percent is taken off." if per_cent else ".")
     return Lateness(periods, per_cent, False, words, used)
 
 
@@ -302,7 +302,7 @@ def attempt_words(mark: Mark, rules: Rules, undecided: str) -> str:
         return ""
     if mark.status is not MarkStatus.FINAL:
         return f"Attempt {number} of {total} {undecided}."
-    in_time = " in time" if any(attempt.lateness.too_late for attempt in mark.attempts) else ""
+    in_time = " on-time attempt" if any(attempt.lateness.too_late for attempt in mark.attempts) else ""
     first = f" of the first {limit}, which may count" if limit is not None and total > limit else ""
     return f"Attempt {number} of {total} counts: the {rules.attempts}{in_time}{first}."
 

@@ -326,7 +326,7 @@ class Gradebook:
     has_names: bool = True
     """False if all names in it are replaced by pseudonyms."""
     class_ids: Mapping[str, str] = field(default_factory=dict)
-    """Real ids of the class by other ids in the roster, which the history may have."""
+    """Real ids of the class by other ids, which the history may have: those of the roster, and earlier ones."""
 
     @property
     def sections(self) -> tuple[SectionSummary, ...]:

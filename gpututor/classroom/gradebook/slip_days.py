@@ -16,7 +16,7 @@ from gpututor.classroom.gradebook.model import Mark, MarkStatus
 from gpututor.classroom.rules import Rules
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
-"""Due date, in the order of due dates, of exercises without one."""
+"""Sort key of exercises without a due date: they come last."""
 
 
 def spend_slip_days(

@@ -57,7 +57,7 @@ _BAR, _HIGH, _LEFT = 30, 64, 6
 
 
 def distribution(bins: Sequence[int], what: str) -> str:
-    """Draw bars for `BINS` equal parts, 0 to 100 per cent. `what`: the counted thing, `mark` or `total`."""
+    """Draw bars for `BINS` equal parts, 0 to 100 percent. `what`: the counted thing, `mark` or `total`."""
     most = max(bins, default=0)
     parts = (f"{amount} from {10 * place} to {10 * place + 10} %" for place, amount in enumerate(bins) if amount)
     label = f"Distribution of {count(sum(bins), what)}: {', '.join(parts) or 'none'}"

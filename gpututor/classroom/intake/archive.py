@@ -64,7 +64,7 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Refused(Exception):
-    """Something is not read; the text is a sentence with the reason."""
+    """An entry that intake refuses to read; the text is a sentence with the reason."""
 
 
 class EntryKind(StrEnum):

@@ -83,14 +83,15 @@ def _with_earlier(folder: str, values: Mapping[str, Any], folders: set[str]) -> 
     )
     submissions: dict[str, GradescopeSubmission] = {}
     history = [(as_utc(_text(table, "created_at")), _text(table, "id")) for table in _tables_in(values, "history")]
+    own = as_utc(_text(values, "created_at"))
     missing = 0
     for created_at, id in sorted(history, key=lambda entry: entry[0]):  # a stable order without times
         name = f"submission_{id}"
         if name in folders and name != folder:
             submissions[name] = GradescopeSubmission(submitters, created_at, missing, folder)
-        else:
+        elif not own or created_at < own:  # later ones exist if an older submission is active
             missing += 1
-    submissions[folder] = GradescopeSubmission(submitters, as_utc(_text(values, "created_at")), missing, folder)
+    submissions[folder] = GradescopeSubmission(submitters, own, missing, folder)
     return submissions
 
 

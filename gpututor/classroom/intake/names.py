@@ -21,7 +21,7 @@ _SIMILARITY = 0.82
 _NOISE = {
     "__macosx", ".ds_store", "thumbs.db", "desktop.ini", "__pycache__", "drafts", ".backups", ".gpututor.json",
     "gpututor-pack.json", ".git", ".gitignore", ".idea", ".vscode", ".venv", "venv", ".ipynb_checkpoints",
-    ".pytest_cache", ".mypy_cache", ".ruff_cache",
+    ".pytest_cache", ".mypy_cache", ".ruff_cache", ".github", ".gitattributes", "readme.md", "license",
 }  # fmt: skip
 _NOISE_ENDS = (".pyc", ".swp", ".part", "~")
 _GENERIC = {
@@ -130,6 +130,12 @@ def unique_ids(preferred: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def normal_id(name: str) -> str:
     return unicodedata.normalize("NFKC", name).casefold()
+
+
+def former_id(id: str) -> str:
+    """Return the id that a student with a digest in it had before another student got the same; else an empty text."""
+    name, _, digest = id.rpartition("-")
+    return name if name and digest == _digest(name) else ""
 
 
 def _as_id(name: str) -> str:

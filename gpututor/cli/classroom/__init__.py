@@ -36,7 +36,7 @@ def add_author_arguments(parser: argparse.ArgumentParser, *, needs_reason: bool)
 def student_named(words: str, gradebook: Gradebook) -> StudentMarks:
     """Return the student with this id, or with this address or name if only one has it. Raises `UsageError`.
 
-    In a gradebook without names, `words` may be the pseudonym, too.
+    `words` may be the pseudonym, too.
     """
     if not words.strip():
         raise UsageError("The student's name is empty.", "Name the student by the id, the address or the name.")
@@ -50,6 +50,8 @@ def student_named(words: str, gradebook: Gradebook) -> StudentMarks:
         for marks in students
         if called in map(folded, (marks.student.id, marks.student.email, marks.student.name))
     ]
+    if not same and gradebook.has_names and (pseudonyms := gradebook.pseudonyms) is not None:
+        same = [marks for marks in students if pseudonyms.of(marks.student.id) == words]
     if len(same) == 1:
         return same[0]
     if same:

@@ -1,6 +1,6 @@
 """Grade the submission in the folders of a Gradescope autograder, as its run_autograder does.
 
-FOLDER, which is /autograder at Gradescope, contains source (the unpacked zip of `classroom gradescope-image`),
+FOLDER, which is /autograder on Gradescope, contains source (the unpacked zip of `classroom gradescope-image`),
 submission, and submission_metadata.json. The result is FOLDER/results/results.json. There is none if the mark is not
 final: an instructor has to look at the submission, or run the autograder again.
 

@@ -15,7 +15,7 @@ import argparse
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -31,7 +31,7 @@ from gpututor.classroom.submissions import Submission
 from gpututor.classroom.tables import number
 from gpututor.cli.classroom import add_class_arguments, add_pseudonyms_argument, student_named
 from gpututor.errors import GradingError
-from gpututor.grading.journal import entries
+from gpututor.grading.journal import GradingKey, entries
 from gpututor.text import escape_control_chars
 
 SCHEMA_VERSION = 1
@@ -53,7 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
     decisions = with_class_ids(read_history(folder), gradebook.class_ids)
     if not gradebook.has_names and gradebook.pseudonyms is not None:
         decisions = tuple(map(gradebook.pseudonyms.entry, decisions))
-    rows = [*_gradings(folder, gradebook), *map(_decision, decisions)]
+    rows = [*_gradings(folder, gradebook), *map(_decision, _of_everyone(decisions, folder, gradebook))]
     if arguments.student is not None:
         student = student_named(arguments.student, gradebook).student.id
         rows = [row for row in rows if row["student"] == student]
@@ -74,15 +74,13 @@ def _gradings(folder: ClassFolder, gradebook: Gradebook) -> Iterator[dict[str, A
     If students have variants of the exercise, the grading must be with the student's own values.
     """
     options = Options.read(folder)
-    files: dict[tuple[str, str], list[Submission]] = defaultdict(list)
-    for submission in gradebook.class_.submissions:
-        files[submission.sha256, submission.exercise].append(submission)
+    files = _files(gradebook)
     for entry in entries(folder.journal):
         if isinstance(entry, GradingError):
             print(f"gpututor: {escape_control_chars(entry.title)}", file=sys.stderr)
             continue
         for submission in files[entry.key.submission, entry.key.exercise]:
-            key = options.key_of(replace(submission, student=gradebook.real_id(submission.student)))
+            key = _key_of(submission, options, gradebook)
             versions = () if key is None else (key.exercise_version,)
             if options.has_variants(submission.exercise) and entry.key.exercise_version not in versions:
                 continue
@@ -91,6 +89,31 @@ def _gradings(folder: ClassFolder, gradebook: Gradebook) -> Iterator[dict[str, A
             row |= {"student": submission.student, "exercise": submission.exercise}
             row |= {"after": result, "submission": submission.sha256, "points": None}
             yield {"at": entry.report.started_at, "event": GRADED, **row, "source": submission.source}
+
+
+def _of_everyone(entries: Iterable[HistoryEntry], folder: ClassFolder, gradebook: Gradebook) -> Iterator[HistoryEntry]:
+    """Yield the entries, and each regrade for all students with the same text, because their results changed too."""
+    options, files = Options.read(folder), _files(gradebook)
+    for entry in entries:
+        yield entry
+        if entry.event is not HistoryEvent.REGRADED:
+            continue
+        same = {file.student: _key_of(file, options, gradebook) for file in files[entry.submission, entry.exercise]}
+        for student, key in same.items():
+            if student != entry.student and key is not None and key == same.get(entry.student):
+                yield replace(entry, student=student)
+
+
+def _files(gradebook: Gradebook) -> Mapping[tuple[str, str], Sequence[Submission]]:
+    """Return submissions by their texts and exercises."""
+    files: dict[tuple[str, str], list[Submission]] = defaultdict(list)
+    for submission in gradebook.class_.submissions:
+        files[submission.sha256, submission.exercise].append(submission)
+    return files
+
+
+def _key_of(submission: Submission, options: Options, gradebook: Gradebook) -> GradingKey | None:
+    return options.key_of(replace(submission, student=gradebook.real_id(submission.student)))
 
 
 def _decision(entry: HistoryEntry) -> dict[str, Any]:

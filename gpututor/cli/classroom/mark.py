@@ -23,7 +23,7 @@ from gpututor.text import escape_control_chars
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_class_arguments(parser)
-    parser.add_argument("student", metavar="STUDENT", help="the student's id, address or name, as in the report")
+    parser.add_argument("student", metavar="STUDENT", help="the student's id, address, name or pseudonym")
     parser.add_argument("exercise", metavar="EXERCISE", help="5.3, hidden_syncs, or lesson/exercise")
     parser.add_argument("mark", metavar="MARK", nargs="?", help="the points, after any penalty")
     parser.add_argument("--clear", action="store_true", help="remove the mark by hand: the computed mark counts again")

@@ -45,7 +45,7 @@ NOT_GRADED = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_class_arguments(parser)
-    parser.add_argument("student", metavar="STUDENT", help="the student's id, address or name, as in the report")
+    parser.add_argument("student", metavar="STUDENT", help="the student's id, address, name or pseudonym")
     parser.add_argument("exercise", metavar="EXERCISE", help="5.3, hidden_syncs, or lesson/exercise")
     attempt_help = "the attempt's number (default: the attempt that counts)"
     parser.add_argument("--attempt", metavar="N", type=whole_number(1, 10_000), help=attempt_help)

@@ -82,3 +82,5 @@ submission_5:
         "submission_1": GradescopeSubmission((), "2026-04-21T08:00:00+00:00", 1, "submission_9"),
         "submission_9": GradescopeSubmission((), "2026-05-01T00:00:00+00:00", 2, "submission_9"),
     }
+    active = "2026-04-21 12:00:00 Z"
+    assert read(text.replace("2026-05-01 00:00:00 Z", active))["submission_9"].earlier == 1

@@ -381,8 +381,14 @@ def test_students_without_a_gradable_file_are_listed(
 
 
 def test_other_files_in_an_exercises_folder_are_no_students(laid_out: LaidOut, reading: Reader) -> None:
-    source = laid_out({"5.1/ana.py": "a", "5.1/README.md": "b", "5.1/.DS_Store": "c", "5.1/lee/solution.py": "d"})
+    source = laid_out({"5.1/ana.py": "a", "5.1/notes.md": "b", "5.1/.DS_Store": "c", "5.1/lee/solution.py": "d"})
     (source / "5.2").mkdir()
     class_ = reading(source)
     assert [student.id for student in class_.students] == ["ana", "lee"]
-    assert [file.source for file in class_.unmatched] == ["5.1/README.md"]
+    assert [file.source for file in class_.unmatched] == ["5.1/notes.md"]
+
+
+def test_a_repositorys_own_files_are_nobodys_solutions(laid_out: LaidOut, reading: Reader) -> None:
+    class_ = reading(laid_out({"kim/5.1.py": "a", "kim/README.md": "b", "kim/.github/workflows/grade.yml": "c"}))
+    assert class_.unmatched == ()
+    assert class_.ignored == 2

@@ -1,4 +1,4 @@
-"""The autograder zip: its setup and its run, in a folder laid out as at Gradescope."""
+"""The autograder zip: its setup and its run, in a folder laid out as on Gradescope."""
 
 from __future__ import annotations
 

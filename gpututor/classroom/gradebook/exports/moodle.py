@@ -24,7 +24,11 @@ COLUMNS = (
 
 
 def moodle(gradebook: Gradebook, worksheet: Path | None = None) -> tuple[str, list[GradebookWarning]]:
-    """Return the file's text, and warnings. Raises `UsageError` for a foreign worksheet, or another maximum grade."""
+    """Return the file's text, and warnings.
+
+    Raises `UsageError` for a foreign worksheet, another maximum grade, and totals of different maxima.
+    """
+    _check_one_maximum(gradebook)
     if worksheet is not None:
         return _from_worksheet(gradebook, read_table(worksheet))
     rows: list[list[Cell]] = [[*COLUMNS]]
@@ -98,6 +102,15 @@ def _with_comment(text: str, comment: str) -> str:
     if start and earlier.search(text):
         return earlier.sub(lambda _: comment, text, count=1)
     return "<br>".join(filter(None, (text.strip(), comment)))
+
+
+def _check_one_maximum(gradebook: Gradebook) -> None:
+    """Raise `UsageError` for totals of different maxima, because Moodle has one maximum grade for all students."""
+    maxima = {marks.known_of for marks in gradebook.students if marks.known_of is not None}
+    if len(maxima) > 1:
+        title = f"Moodle has one maximum grade, but totals here are of {number(min(maxima))} to {number(max(maxima))}."
+        advice = "drop_lowest leaves out exercises with different points. Write scale = 100 in the rules."
+        raise UsageError(title, advice)
 
 
 def _check_maximum(gradebook: Gradebook, table: PlatformTable) -> None:
