@@ -16,7 +16,7 @@ from gpututor.devices.real.observation import Observation
 from gpututor.devices.real.timers import Lap, Stopwatch
 from gpututor.devices.recorder import Place
 from gpututor.devices.virtual import torch_private
-from gpututor.devices.virtual.execution.prices import flops_of
+from gpututor.devices.virtual.execution.costs import flops_of
 from gpututor.devices.virtual.operator_registry import Operator, operator_of
 from gpututor.devices.virtual.operators.operands import bytes_of
 from gpututor.trace.events import compute_dtype

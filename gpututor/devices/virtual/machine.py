@@ -43,8 +43,17 @@ class Following(Protocol):
         """Make the stream of the node that runs now the current stream."""
 
 
+class NodeDevices(Protocol):
+    """The current devices of the nodes of a backward pass: see `api.backward`."""
+
+    index: int | None
+    """The current device of the node that runs now; None if it is the caller's."""
+
+
 class _PerThread(threading.local):
     device_index = 0
+    nodes: NodeDevices | None = None
+    """The current devices in the backward pass that this thread runs on several GPUs."""
     region: Any = None
     """The call of compiled code that is running: see `execution.launch.CompiledRegion`."""
     backward: Following | None = None
@@ -197,13 +206,15 @@ class VirtualMachine:
         self.driver = "fits"
         """The driver of a machine without GPUs, one of `DRIVERS`: it decides which error CUDA gives."""
         self.started = False
+        self.driver_started = False
+        """True once CUDA has read `CUDA_VISIBLE_DEVICES`, and may no longer be used in forked children."""
         """True once CUDA has started. Counting the GPUs does not start it."""
         self.is_replaceable = False
         """True if `virtual_gpu()` may replace it, like the machine of a pytest session."""
         self.is_idle = False
         """True for a machine on which no program runs: see `session.idle_machine`."""
         self.in_bad_fork = False
-        """True in a forked child of a process whose GPUs had started: CUDA does not survive a fork."""
+        """True in a forked child of a process that had used CUDA, which does not survive a fork."""
         self.may_have_real_tensors = torch_private.real_cuda_has_started()
         """True if tensors of a real GPU may exist, which this machine leaves alone."""
 
@@ -222,7 +233,7 @@ class VirtualMachine:
 
     def refresh_gpus(self) -> None:
         """Apply a change of `CUDA_VISIBLE_DEVICES`, which CUDA reads only once it starts."""
-        gpus = None if self.started else self._changed_gpus()
+        gpus = None if self.started or self.driver_started else self._changed_gpus()
         if gpus is not None:
             self.gpus = gpus
             self.by_device = {id(gpu.device): gpu for gpu in gpus}
@@ -259,7 +270,14 @@ class VirtualMachine:
     def current(self) -> VirtualGpu:
         """The GPU that `cuda` without a number means in this thread."""
         self.start()
-        return self.gpus[self.per_thread.device_index]
+        return self.gpus[self.current_index]
+
+    @property
+    def current_index(self) -> int:
+        """The index of that GPU."""
+        thread = self.per_thread
+        index = thread.nodes.index if thread.nodes is not None else None
+        return thread.device_index if index is None else index
 
     def gpu(self, index: int) -> VirtualGpu:
         """Return GPU number `index`, or raise CUDA's error for a missing GPU."""
@@ -317,7 +335,11 @@ class VirtualMachine:
                 gpu.memory.watch.record_freed_in_use()
 
     def set_current(self, index: int) -> None:
-        self.per_thread.device_index = self.gpu(index).index
+        thread, index = self.per_thread, self.gpu(index).index
+        if thread.nodes is not None and thread.nodes.index is not None:
+            thread.nodes.index = index
+        else:
+            thread.device_index = index
 
 
 class _Active:
@@ -326,7 +348,7 @@ class _Active:
 
 def _after_fork() -> None:
     machine = _Active.machine
-    if machine is not None and machine.started:
+    if machine is not None and (machine.started or machine.driver_started):
         machine.in_bad_fork = True
         # Tensors that the child inherits belong to no GPU.
         machine.by_device = {}

@@ -430,7 +430,7 @@ def _makes_ready(real: Any) -> Any:
 
 
 def _waits_for_ready(real: Any) -> Any:
-    """Wrap a method that waits for a future: its thread continues no earlier than the future was ready."""
+    """Wrap a method that waits for a future: the waiting thread continues once the future is ready on the clock."""
 
     @wraps(real)
     def wait(self: Any, timeout: float | None = None) -> Any:

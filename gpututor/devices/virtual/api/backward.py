@@ -1,4 +1,4 @@
-"""Streams of a backward pass: each node runs on the stream of its forward operator, as in CUDA's autograd engine.
+"""Devices and streams of a backward pass: each node runs on those of its forward operator, as in CUDA's engine.
 
 The engine makes a node's stream current before its hooks and its kernels. A node's stream waits for the streams of the
 nodes whose gradients it gets. At the end the caller's stream waits for the streams of all leaves. Sources: "Stream
@@ -27,9 +27,46 @@ _LAST = 2**63
 
 
 def run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
-    """Run the autograd engine with device names rewritten, and on the streams of the forward pass."""
-    with DeviceFunctionMode(), _on_forward_streams(outputs, args, kwargs):
+    """Run the autograd engine with device names rewritten, and on the devices and streams of the forward pass."""
+    with DeviceFunctionMode(), _on_forward_devices(), _on_forward_streams(outputs, args, kwargs):
         return torch_private.run_engine(outputs, *args, **kwargs)
+
+
+@contextmanager
+def _on_forward_devices() -> Iterator[None]:
+    machine = active_machine() if is_on() else None
+    if machine is None or len(machine.gpus) < 2:
+        yield
+        return
+    thread = machine.per_thread
+    outer, thread.nodes = thread.nodes, _NodeDevices()
+    try:
+        yield
+    finally:
+        thread.nodes = outer
+
+
+class _NodeDevices:
+    """The current device of each node: its own GPU, until its code chooses another.
+
+    The engine runs the nodes of a GPU in a thread where this GPU is current. Other nodes run in the caller's thread.
+    """
+
+    def __init__(self) -> None:
+        self._node: Any = None
+        self._index: int | None = None
+
+    @property
+    def index(self) -> int | None:
+        node = torch_private.current_node()
+        if node is not self._node:
+            device = None if node is None else torch_private.device_of_node(node)
+            self._node, self._index = node, device.index if device is not None and device.type == "meta" else None
+        return self._index
+
+    @index.setter
+    def index(self, index: int | None) -> None:
+        self._index = index
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from dataclasses import dataclass
 from typing import Any, cast
@@ -123,7 +124,12 @@ def gpu_of(device: Any = None) -> VirtualGpu:
 
 
 def is_available() -> bool:
-    return device_count() > 0
+    """Return True if there is a GPU. As in CUDA, this starts the driver, but `device_count` asks NVML."""
+    machine = active_machine()
+    machine.refresh_gpus()
+    if os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK") != "1":
+        machine.driver_started = True
+    return len(machine.gpus) > 0
 
 
 def is_built() -> bool:
@@ -154,7 +160,7 @@ def exchange_device(index: int) -> int:
     if index < 0:
         return -1
     machine.start()
-    before = machine.per_thread.device_index
+    before = machine.current_index
     machine.set_current(index)
     return before
 

@@ -95,7 +95,9 @@ def fraction(index: int) -> float:
 
 
 def empty_cache() -> None:
-    for gpu in active_machine().gpus:
+    machine = active_machine()
+    machine.check()
+    for gpu in machine.gpus:
         gpu.memory.empty_cache()
 
 
@@ -144,7 +146,7 @@ def snapshot(mempool: Sequence[int] | None = None) -> dict[str, Any]:
 
 
 _CONTEXTS = {None: (), "state": (), "alloc": ("alloc", "segment_alloc", "segment_map", "oom"), "all": ACTIONS}
-"""The actions whose events have a stack, by the argument `context`. Live blocks have one, except for None."""
+"""Actions whose events have a stack, by the argument `context`. Live blocks have a stack unless it is None."""
 
 
 def record_history(

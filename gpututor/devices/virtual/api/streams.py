@@ -253,6 +253,7 @@ class Event(_real_event):  # type: ignore[misc]
         mark = self._recorded(machine)
         if mark is None:
             return True
+        machine.check()
         waits.check_capture(machine)
         return machine.clock.is_reached(self._gpu, mark)
 

@@ -136,7 +136,7 @@ def _dispatch(real: Any) -> Any:
 
 def _to_cuda(self: Any, device: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
     """Stand in for `fake.cuda()`, which would start CUDA."""
-    index = active_machine().per_thread.device_index
+    index = active_machine().current_index
     return self.to(
         device=torch.device("cuda", index) if device is None else device, non_blocking=non_blocking, **kwargs
     )
@@ -153,7 +153,7 @@ def _with_index(value: Any) -> Any:
     if type(value) is int:
         return torch.device("cuda", value)
     is_current = value == "cuda" if isinstance(value, str) else value == torch.device("cuda")
-    return torch.device("cuda", active_machine().per_thread.device_index) if is_current else value
+    return torch.device("cuda", active_machine().current_index) if is_current else value
 
 
 def _with_gpu_of_number(real: Any) -> Any:

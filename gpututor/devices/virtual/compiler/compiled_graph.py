@@ -18,7 +18,7 @@ from gpututor.devices.virtual.compiler.lowering import Lowered, Schedule, Schedu
 from gpututor.devices.virtual.compiler.replayed_results import results_of
 from gpututor.devices.virtual.cost import compiled
 from gpututor.devices.virtual.cost.kernel import Cost
-from gpututor.devices.virtual.execution import prices
+from gpututor.devices.virtual.execution import costs
 from gpututor.devices.virtual.execution.launch import CompiledRegion, compiled_kernel
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine
 from gpututor.devices.virtual.operator_registry import operator_of
@@ -201,5 +201,5 @@ def _priced(spec: Any, kernel: ScheduledKernel, numbers: dict[Any, int]) -> tupl
     return (
         kernel.name,
         size_bytes,
-        prices.cost_of_call(spec, operator_of(func), args, kwargs, out, kernel.channels_last),
+        costs.cost_of_call(spec, operator_of(func), args, kwargs, out, kernel.channels_last),
     )

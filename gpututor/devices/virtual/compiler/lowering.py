@@ -48,7 +48,7 @@ def _in_cpp(device: Any) -> Any:
         device = torch.device("cuda", device) if type(device) is int else torch.device(device)
     if not isinstance(device, torch.device) or device.type != "cuda":
         return device
-    return META[active_machine().per_thread.device_index if device.index is None else device.index]
+    return META[active_machine().current_index if device.index is None else device.index]
 
 
 class SeveralDevices(NotImplementedError):

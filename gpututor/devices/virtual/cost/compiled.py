@@ -20,7 +20,7 @@ _PER_LOAD = 25
 _BLOCKS = 4
 """Blocks of a reduction that run concurrently on a multiprocessor."""
 _CALL, _BACKWARD, _KERNEL = 3.0, 8.0, 1.0
-"""Launches that a call of compiled code costs the host: guards and wrappers, a backward pass, each kernel."""
+"""Host time of a call of compiled code, in launches: guards and wrappers, a backward pass, each kernel."""
 _DYNAMO_S, _GRAPH_S, _BACKWARD_S, _PER_KERNEL_S = 0.05, 0.35, 0.4, 0.04
 
 

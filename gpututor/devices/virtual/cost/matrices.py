@@ -131,7 +131,7 @@ ATTENTION_KERNELS = {
 }
 """Kernels that fused attention launches, if more than one (an H200, torch 2.11)."""
 _HEAD, _LONGEST_HEAD, _HEAD_EXPONENT = 64, 128, 0.35
-"""Features of a head to which the shares apply. Up to the second number, longer heads are faster by a power."""
+"""Features of a head to which the shares apply. Up to the second number, the rate grows with this power of the size."""
 _DIAGONAL = 220
 """Extra positions that causal attention computes, beyond half of the pairs: whole blocks on the diagonal."""
 

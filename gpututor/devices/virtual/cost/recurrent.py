@@ -31,9 +31,9 @@ _STEP_KERNELS = {False: 2, True: 3}
 _OTHER_KERNELS = {False: 4, True: 10}
 """Kernels of a call outside its steps, for each layer and direction, forward and backward."""
 _CALL_LAUNCHES = {False: 8.0, True: 32.0}
-"""Launches of an elementwise operator that a call costs the host before its first kernel."""
+"""Host time of a call before its first kernel, in launches of an elementwise operator."""
 _KERNEL_LAUNCHES = 0.8
-"""Launches of an elementwise operator that each further kernel costs: C++ launches it without Python."""
+"""Host time of each further kernel, in the same unit: C++ launches it without Python."""
 
 
 @dataclass(frozen=True, slots=True)

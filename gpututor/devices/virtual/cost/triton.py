@@ -35,7 +35,7 @@ _SPECIAL_COST = 8
 _L2_LATENCY_CYCLES = 270
 _LATENCY_CYCLES = 480
 _ACCESSES_AT_ONCE = 3
-"""Accesses of a loop without products that overlap."""
+"""Number of memory accesses that overlap in a loop without products."""
 _FULL_TILE = 128
 _BLOCKS_AT_MOST = 32
 """Programs that a multiprocessor holds at most (CUDA C++ Programming Guide, "Technical Specifications")."""

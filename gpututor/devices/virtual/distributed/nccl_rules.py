@@ -25,7 +25,7 @@ _SUMMED_FLOAT8 = frozenset({torch.float8_e4m3fn, torch.float8_e5m2})
 """Dtypes that NCCL can add up."""
 _CPP_NAMES = {"int16": "Short", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64"}
 _IN_PAIRS = frozenset({"alltoall_", "alltoall_base_", "gather_", "scatter_"})
-"""Operators of which NCCL makes messages between pairs of ranks."""
+"""Operators that NCCL implements as messages between pairs of ranks."""
 
 
 def tensors_in(values: Any) -> Iterator[torch.Tensor]:
@@ -183,7 +183,7 @@ def scaled(hosts: Any, count: int, in_place: bool) -> Any:
 
 
 def correct(hosts: Iterable[torch.Tensor], divisor: int) -> None:
-    """Divide sums of integers as NCCL averages them, and make a bool of each byte of gloo's sum of bools."""
+    """Divide sums of integers as NCCL does for averages, and convert gloo's byte sums of bools to bools."""
     with torch_private.host_only(), torch_private.unprofiled():
         for host in hosts:
             if host.dtype is torch.bool:

@@ -24,7 +24,7 @@ from gpututor.devices.virtual.clock.timeline import EventMarker
 from gpututor.devices.virtual.distributed import c10d_private, communicator, gloo
 from gpututor.devices.virtual.distributed.communicator import Rendezvous
 from gpututor.devices.virtual.execution import waits
-from gpututor.devices.virtual.execution.prices import tensors_of
+from gpututor.devices.virtual.execution.costs import tensors_of
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 

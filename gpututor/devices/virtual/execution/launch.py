@@ -10,7 +10,7 @@ from gpututor.devices.recorder import Place
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.clock.timeline import StreamTask
 from gpututor.devices.virtual.cost.kernel import Cost
-from gpututor.devices.virtual.execution import prices, races
+from gpututor.devices.virtual.execution import costs, races
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.operator_registry import Operator
@@ -79,7 +79,7 @@ def kernel(
         outs = {id(call[1].get(name)) for name in op.out_names}
         read = [tensor for tensor in tensors if id(tensor._host) not in outs]
         size_bytes -= sum(tensor._host.nbytes for tensor in tensors if id(tensor._host) in outs)
-    cost = prices.cost_on_gpu(gpu.spec, op, read, size_bytes, out, call)
+    cost = costs.cost_on_gpu(gpu.spec, op, read, size_bytes, out, call)
     # The two nearest callers are never learner code.
     place = machine.recorder.place(2) if machine.recorder.enabled else None
     access = _launch(machine, gpu, op.name, size_bytes, cost, place)
@@ -92,7 +92,7 @@ def kernel_of_bytes(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_by
 
     Return the launch, for `races`; None in a capture.
     """
-    return _launch(machine, gpu, name, size_bytes, prices.cost_of_bytes(gpu.spec, name, size_bytes))
+    return _launch(machine, gpu, name, size_bytes, costs.cost_of_bytes(gpu.spec, name, size_bytes))
 
 
 def kernel_of_length(machine: VirtualMachine, gpu: VirtualGpu, name: str, duration: int, fill: int) -> None:
@@ -144,12 +144,12 @@ def launch(
 
 def host_kernel(machine: VirtualMachine, op: Operator, args: Sequence[Any], size_bytes: int, out: Any) -> None:
     """Run an operator on the CPU, which takes the host's time."""
-    _on_host(machine, op.name, size_bytes, prices.cost_on_cpu(op, prices.tensors_of(tuple(args)), out, (args, {})))
+    _on_host(machine, op.name, size_bytes, costs.cost_on_cpu(op, costs.tensors_of(tuple(args)), out, (args, {})))
 
 
 def host_copy(machine: VirtualMachine, name: str, size_bytes: int) -> None:
     """Copy within the host's memory; `size_bytes` are read and written in total."""
-    _on_host(machine, name, size_bytes, prices.cost_of_host_bytes(name, size_bytes))
+    _on_host(machine, name, size_bytes, costs.cost_of_host_bytes(name, size_bytes))
 
 
 def _on_host(machine: VirtualMachine, name: str, size_bytes: int, cost: Cost) -> None:

@@ -1,4 +1,4 @@
-"""Data races: memory that one stream reads or writes while another writes it, without an event or wait between.
+"""Data races: memory that one stream reads or writes while another writes it, without an event or wait in between.
 
 On a GPU such a program gives wrong results now and then. Here everything runs in the order of the calls, so the values
 are right, and the trace records the race. Only the program's waits and events count
@@ -25,7 +25,7 @@ import torch
 
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.clock.timeline import StreamTask
-from gpututor.devices.virtual.execution import prices
+from gpututor.devices.virtual.execution import costs
 from gpututor.devices.virtual.execution.pinned_memory import pinned_memory
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.memory.allocator import Allocation
@@ -101,7 +101,7 @@ def record_captured_operator(
     written = {id(host) for host in op.written_among(*call)}
     for tensor in () if op.facts.reads_shapes else tensors:
         (capture.writes if id(tensor._host) in written else capture.reads)(tensor._block)
-    for result in prices.tensors_of(out):
+    for result in costs.tensors_of(out):
         if hasattr(result, "_block") and not any(result._block is tensor._block for tensor in tensors):
             capture.makes(result)
 

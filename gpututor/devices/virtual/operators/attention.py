@@ -72,6 +72,11 @@ def _call_backend(backend: _Backend, call: _Call) -> Any:
     if mask is not None and mask.dtype is torch.bool:
         mask = torch.zeros_like(mask, dtype=tensors[0].dtype).masked_fill_(mask.logical_not(), -torch.inf)
     scale = call.given.get("scale")
+    if mask is not None and backend.kind is SDPBackend.EFFICIENT_ATTENTION:
+        if mask.dtype is not call.query.dtype:
+            raise RuntimeError("invalid dtype for bias - should match query's dtype")
+        if mask.requires_grad:  # the kernel returns a gradient for each pair
+            mask = mask.expand(*call.query.shape[:3], call.key.shape[2])
     if backend.takes_masks:
         return backend.operator(*tensors, mask, call.needs_gradients, call.dropout, call.causal, scale=scale)[0]
     return backend.operator(*tensors, call.dropout, call.causal, False, scale=scale)[0]
@@ -274,7 +279,7 @@ class _Call:
             return f"All fused kernels require query, key and value to be 4 dimensional. Got dimensions {sizes}."
         if any(0 in shape for shape in shapes):
             return "All fused kernels do not support zero sequence lengths."
-        if self.mask is not None and not (backend.takes_masks and self._mask_fits()):
+        if self.mask is not None and not (backend.takes_masks and self._mask_fits(backend)):
             return f"{backend.name.removesuffix(' kernel').capitalize()} does not support non-null attn_mask."
         if reason := self._device_obstacle(backend):
             return reason
@@ -286,7 +291,8 @@ class _Call:
             return "For dense input, both fused kernels require query, key and value to have the same num_heads."
         if reason := backend.limits(self):
             return reason
-        if any(tensor.stride(-1) != 1 for tensor in self.tensors):
+        tensors = self.tensors if self.mask is None else (*self.tensors, self.mask)
+        if any(tensor.stride(-1) != 1 for tensor in tensors):
             return "All fused kernels require the last dimension of the input to have stride 1."
         return ""
 
@@ -310,9 +316,10 @@ class _Call:
             )
         return ""
 
-    def _mask_fits(self) -> bool:
+    def _mask_fits(self, backend: _Backend) -> bool:
         mask, query, key = self.mask, self.query, self.key
-        if self.causal or mask.requires_grad or mask.dtype not in (torch.bool, query.dtype):
+        is_learned = mask.requires_grad and backend.kind is not SDPBackend.EFFICIENT_ATTENTION
+        if self.causal or is_learned or mask.dtype not in (torch.bool, torch.float32, query.dtype):
             return False
         wanted = (*query.shape[:3], key.shape[2])
         return mask.dim() in (2, 4) and all(

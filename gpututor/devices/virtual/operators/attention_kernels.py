@@ -93,12 +93,21 @@ def _gradient_of(tensor: Any) -> Any:
 
 
 def _backward(
-    tensors: Any, mask: Any, dropout: float, causal: bool, scale: float | None, seed: Any
+    tensors: Any,
+    mask: Any,
+    dropout: float,
+    causal: bool,
+    scale: float | None,
+    seed: Any,
+    of_mask: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """Return the gradients of query, key and value; `tensors` are grad, query, key, value and the forward results."""
+    """Return the gradients of query, key and value; write that of the mask to `of_mask`.
+
+    `tensors` are grad, query, key, value and the forward results.
+    """
     grad, query, key, value, out, sums = tensors
     keys, values = _for_each_head(query, key), _for_each_head(query, value)
-    if _cpu_has_kernel(query, value, dropout):
+    if _cpu_has_kernel(query, value, dropout) and of_mask is None:
         results = _backward_on_cpu(grad, query, keys, values, out, sums, 0.0, causal, attn_mask=mask, scale=scale)
     else:
         results = [_gradient_of(tensor) for tensor in (query, keys, values)]
@@ -106,7 +115,10 @@ def _backward(
             one_query, one_key, one_value, one_grad = (x[item].float() for x in (query, keys, values, grad))
             weights = aten._safe_softmax(scores, -1)
             of_scores = weights * (one_grad @ one_value.mT * factors)
-            of_scores = (of_scores - weights * of_scores.sum(-1, keepdim=True)) * _scale(query, scale)
+            of_scores -= weights * of_scores.sum(-1, keepdim=True)
+            if of_mask is not None:
+                of_mask[item].copy_(of_scores)
+            of_scores *= _scale(query, scale)
             results[0][item].copy_(of_scores @ one_key)
             results[1][item].copy_(of_scores.mT @ one_query)
             results[2][item].copy_((weights * factors).mT @ one_grad)
@@ -163,8 +175,10 @@ def _efficient(
 
 def _efficient_backward(*args: Any, scale: float | None = None) -> tuple[Any, ...]:
     grad, query, key, value, mask, out, sums, seed, _, dropout = args[:10]
+    wanted = args[10]
     causal = args[11] if len(args) > 11 else False
-    return *_backward((grad, query, key, value, out, sums), mask, dropout, causal, scale, seed), None
+    of_mask = mask.new_empty((*query.shape[:3], key.shape[2])) if wanted[3] else None
+    return *_backward((grad, query, key, value, out, sums), mask, dropout, causal, scale, seed, of_mask), of_mask
 
 
 def _cudnn(

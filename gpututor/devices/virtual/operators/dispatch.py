@@ -9,8 +9,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
+from gpututor.devices.virtual.execution.costs import tensors_of
 from gpututor.devices.virtual.execution.host_work import SHORT_NS, SLOW_NS, meter
-from gpututor.devices.virtual.execution.prices import tensors_of
 from gpututor.devices.virtual.machine import active_machine, is_on, python_device
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.operator_registry import OPERATORS, RULES, Operator, describe, operator_of

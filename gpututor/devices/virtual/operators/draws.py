@@ -14,7 +14,7 @@ import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.execution import waits
-from gpututor.devices.virtual.execution.prices import tensors_of
+from gpututor.devices.virtual.execution.costs import tensors_of
 from gpututor.devices.virtual.machine import GraphCapture, VirtualGpu, VirtualMachine, active_machine
 from gpututor.devices.virtual.operator_registry import Operator
 

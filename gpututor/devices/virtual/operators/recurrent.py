@@ -193,6 +193,9 @@ def _run(overload: Any, *args: Any) -> Any:
     lengths = rest.pop(0).tolist() if packed else []
     state, weight, has_biases, layers, dropout, train, bidirectional, *order = rest
     hx, cx = state if type(state) is list else (state, None)
+    for name, part in (("hx", hx), ("cx", cx)):
+        if part is not None and not part.is_contiguous():
+            raise RuntimeError(f"rnn: {name} is not contiguous")
     hidden, projected = hx.shape[2], 0
     if cx is not None and cx.shape[2] != hidden:
         hidden, projected = cx.shape[2], hidden

@@ -58,7 +58,7 @@ class ProfileRow:
 
 @dataclass(slots=True)
 class ProfileSpan:
-    """The operator, range or other event that a marker stands for."""
+    """The operator, range or other event that a marker represents."""
 
     what: str
     """`operator`, `range` or `event`."""

@@ -52,7 +52,8 @@ def saturate(
 ) -> None:
     """Correct the integers of a copy from the first device to the second if a GPU converts them.
 
-    GPUs convert NaN to 0, and numbers out of range to the nearest integer (PTX ISA, `cvt`).
+    GPUs convert numbers out of range to the nearest integer. NaN becomes 0, or the least integer if either type has 64
+    bits (PTX ISA, `cvt`).
     """
     gpus = sum(device.type == "cuda" for device in devices)
     on_gpu = gpus == 2 or (gpus == 1 and non_blocking)
@@ -61,7 +62,8 @@ def saturate(
     limits = torch.iinfo(target.dtype)
     if bool((source.abs() < limits.max).all()):
         return
-    target.masked_fill_(source.isnan(), 0)
+    is_wide = source.dtype.itemsize == 8 or target.dtype.itemsize == 8
+    target.masked_fill_(source.isnan(), limits.min if is_wide else 0)
     target.masked_fill_(source >= float(limits.max), limits.max)
     target.masked_fill_(source <= float(limits.min), limits.min)
 

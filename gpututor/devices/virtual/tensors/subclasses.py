@@ -31,7 +31,7 @@ _wanted = _Wanted()
 
 
 class VirtualSubclass(VirtualTensor):  # type: ignore[metaclass]
-    """Base of the classes that stand for users' tensor classes on a device."""
+    """Base of the classes that represent users' tensor classes on a device."""
 
     user_class: type = torch.Tensor
     """The user's class."""

@@ -212,3 +212,34 @@ def test_transforms_of_functions_run_on_a_side_stream() -> None:
         torch.testing.assert_close(torch.func.vjp(torch.sin, x)[1](x)[0], x * x.cos())
         hessian: Any = torch.func.hessian(lambda value: value.sin().sum())(x)
         torch.testing.assert_close(hessian, torch.diag(-x.sin()))
+
+
+class _Doubled(torch.autograd.Function):
+    """Doubles; its backward makes a tensor on GPU 0, and then doubles on the current device."""
+
+    seen: ClassVar[list[int]] = []
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        _Doubled.seen.append(torch.cuda.current_device())
+        with torch.cuda.device(0):
+            _Doubled.seen.append(torch.ones(1, device="cuda").get_device())
+        return gradients[0] * torch.full((2,), 2.0, device="cuda")
+
+
+def test_a_nodes_gpu_is_the_current_device_of_its_backward() -> None:
+    _Doubled.seen.clear()
+    x = torch.ones(2, device="cuda:1", requires_grad=True)
+    host = torch.ones(2, requires_grad=True)
+    hooked = []
+    host.register_hook(lambda _: hooked.append(torch.cuda.current_device()))
+    doubled: Any = _Doubled.apply(x)  # type: ignore[no-untyped-call]
+    (doubled.sum() + host.cuda("cuda:1").sum()).backward()
+    assert _Doubled.seen == [1, 0]
+    assert hooked == [0]
+    assert torch.cuda.current_device() == 0
+    assert gradient(x).tolist() == [2.0, 2.0]

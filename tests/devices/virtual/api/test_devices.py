@@ -446,11 +446,24 @@ def test_a_forked_child_continues_on_the_cpu() -> None:
 
 def test_a_child_forked_before_cuda_starts_uses_its_own_gpus() -> None:
     with virtual_gpu(2):
-        assert torch.cuda.is_available()
+        assert torch.cuda.device_count() == 2
         torch.manual_seed(3)
         assert not torch.cuda.is_initialized()
         assert _said_in_child(lambda: torch.ones(2, device="cuda:1").sum().item()) == "2.0"
         assert not torch.cuda.is_initialized()
+
+
+@pytest.mark.parametrize("asks_nvml", [False, True])
+def test_is_available_starts_the_driver_unless_it_asks_nvml(monkeypatch: pytest.MonkeyPatch, asks_nvml: bool) -> None:
+    monkeypatch.setenv("PYTORCH_NVML_BASED_CUDA_CHECK", str(int(asks_nvml)))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    with virtual_gpu(2):
+        assert torch.cuda.is_available()
+        assert not torch.cuda.is_initialized()
+        assert _said_in_child(torch.cuda._is_in_bad_fork) == str(not asks_nvml)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+        torch.ones(1, device="cuda")
+        assert torch.cuda.device_count() == (1 if asks_nvml else 2)
 
 
 @pytest.mark.parametrize("kind", ["mps", "xpu"])

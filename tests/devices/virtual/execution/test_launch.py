@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.cuda_errors import NoValues
-from gpututor.devices.virtual.execution.prices import flops_of
+from gpututor.devices.virtual.execution.costs import flops_of
 from gpututor.devices.virtual.operator_facts import NO_COST, kind_of
 from gpututor.devices.virtual.operator_registry import Operator, operator_of
 from gpututor.trace.events import Kind

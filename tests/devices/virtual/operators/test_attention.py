@@ -93,6 +93,33 @@ def test_fused_attention_is_cast_by_autocast_and_flash_takes_no_mask() -> None:
         attend(*heads(torch.float16), attn_mask=mask_of("bool"))
 
 
+@pytest.mark.parametrize(("model", "dtype"), [("T4", torch.float16), ("A100", torch.bfloat16)])
+def test_a_mask_of_another_dtype_is_an_error_unless_cudnn_takes_it(model: str, dtype: torch.dtype) -> None:
+    def program() -> None:
+        attend(*heads(dtype), torch.zeros(SHAPE[2], SHAPE[2], device="cuda"))
+
+    with virtual_gpu(1, model), pytest.raises(RuntimeError, match=r"^invalid dtype for bias - should"):
+        program()
+    assert CUDNN in kernels(program, "H100")
+
+
+@pytest.mark.parametrize("size", [(SHAPE[2], SHAPE[2]), (2, 1, 1, SHAPE[2]), (*SHAPE[:3], SHAPE[2])])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_a_learned_bias_is_fused_and_has_its_gradient(size: tuple[int, ...], dropout: float) -> None:
+    def program() -> None:
+        attend(*heads(), torch.randn(size, device="cuda", requires_grad=True), dropout).sum().backward()
+
+    assert {EFFICIENT, f"{EFFICIENT}_backward"} <= set(kernels(program))
+    with virtual_gpu():
+        inputs = [*heads(requires_grad=True), torch.randn(size, device="cuda", requires_grad=True)]
+        gradients = []
+        for backend in (BACKEND.EFFICIENT_ATTENTION, BACKEND.MATH):
+            with torch.nn.attention.sdpa_kernel(backend):
+                gradients.append(torch.autograd.grad(attend(*inputs).square().sum(), inputs))
+        for fused, unfused in zip(*gradients, strict=True):
+            torch.testing.assert_close(fused, unfused)
+
+
 def with_the_math_backend() -> None:
     with torch.nn.attention.sdpa_kernel(BACKEND.MATH):
         attend(*heads())
@@ -102,7 +129,7 @@ def with_the_math_backend() -> None:
     "program",
     [
         lambda: torch.func.vmap(attend)(*heads()),
-        lambda: attend(*heads(), torch.randn(SHAPE[2], SHAPE[2], device="cuda", requires_grad=True)),
+        lambda: attend(*heads(), torch.randn(SHAPE[2], SHAPE[2], device="cuda").mT),
         with_the_math_backend,
     ],
 )

@@ -239,7 +239,8 @@ def test_an_index_out_of_range_is_a_device_side_assertion(two_gpus: VirtualMachi
 
 def test_a_failed_assertion_makes_every_later_call_of_cuda_raise() -> None:
     with virtual_gpu(2) as machine:
-        x, host = torch.ones(3, device="cuda"), torch.ones(3)
+        x, host, event = torch.ones(3, device="cuda"), torch.ones(3), torch.cuda.Event(enable_timing=True)
+        event.record()
         with pytest.raises(torch.AcceleratorError):
             x[torch.tensor([7], device="cuda")]
         calls: list[Callable[[], object]] = [
@@ -249,6 +250,9 @@ def test_a_failed_assertion_makes_every_later_call_of_cuda_raise() -> None:
             lambda: x.cpu(),
             lambda: str(x),
             torch.cuda.synchronize,
+            torch.cuda.empty_cache,
+            event.query,
+            lambda: event.elapsed_time(event),
         ]
         for call in calls:
             with pytest.raises(torch.AcceleratorError) as caught:
@@ -296,13 +300,15 @@ def test_half_precision_ffts_need_powers_of_two(two_gpus: VirtualMachine) -> Non
     )
 
 
+@pytest.mark.parametrize("source", [torch.float32, torch.float64])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-def test_conversions_to_integers_saturate_and_nan_is_zero(dtype: torch.dtype) -> None:
+def test_conversions_to_integers_saturate(source: torch.dtype, dtype: torch.dtype) -> None:
     values = [float("nan"), float("inf"), -float("inf"), 1e30, 2.9, -2.9]
     limits = torch.iinfo(dtype)
     with virtual_gpu():
-        converted = torch.tensor(values, device="cuda").to(dtype).tolist()
-    assert converted == [0, limits.max, limits.min, limits.max, 2, -2]
+        converted = torch.tensor(values, dtype=source, device="cuda").to(dtype).tolist()
+    nan = 0 if (source, dtype) == (torch.float32, torch.int32) else limits.min
+    assert converted == [nan, limits.max, limits.min, limits.max, 2, -2]
 
 
 def _replayed(source: torch.Tensor) -> torch.Tensor:

@@ -191,3 +191,17 @@ def test_scattered_weights_are_compacted_at_each_call_with_a_warning(two_gpus: V
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         layer(x)
+
+
+@pytest.mark.parametrize("name", ["hx", "cx"])
+def test_a_state_that_is_not_contiguous_is_refused_as_by_cudnn(two_gpus: VirtualMachine, name: str) -> None:
+    parts = {part: torch.zeros(2, 3, 8, device="cuda") for part in ("hx", "cx")}
+    parts[name] = torch.zeros(3, 2, 8, device="cuda").transpose(0, 1)
+    with pytest.raises(RuntimeError, match=f"^rnn: {name} is not contiguous$"):
+        nn.LSTM(4, 8, num_layers=2).cuda()(torch.randn(5, 3, 4, device="cuda"), (parts["hx"], parts["cx"]))
+
+
+def test_the_backward_pass_needs_training_mode(two_gpus: VirtualMachine) -> None:
+    layer = nn.GRU(4, 8).cuda().eval()
+    with pytest.raises(RuntimeError, match="cudnn RNN backward can only be called in training mode"):
+        layer(torch.randn(5, 3, 4, device="cuda"))[0].sum().backward()

@@ -1,5 +1,5 @@
 # attacks: hurry
-# tries: to make all prices one nanosecond, in the cache that nothing seals
+# tries: to make all costs one nanosecond, in the cache that nothing seals
 # ends: needs review, failed
 # isolation: both
 import sys
@@ -17,8 +17,8 @@ def slow(matrix):
 
 def chain(matrix):
     torch.tanh(matrix @ matrix)
-    name = ".".join(["gpututor", "devices", "virtual", "execution", "prices"])
-    prices = sys.modules[name]
-    for key in list(prices._known):
-        prices._known[key] = prices.Cost(1, 1, 0, 0.0)
+    name = ".".join(["gpututor", "devices", "virtual", "execution", "costs"])
+    costs = sys.modules[name]
+    for key in list(costs._known):
+        costs._known[key] = costs.Cost(1, 1, 0, 0.0)
     return slow(matrix)
