@@ -16,7 +16,7 @@ import torch
 
 from gpututor.devices.virtual.cost.cpu import CpuSpec, cpu_price_s, cpu_spec
 from gpututor.devices.virtual.cost.memory_traffic import Tensor
-from gpututor.devices.virtual.execution.prices import flops_of
+from gpututor.devices.virtual.execution.costs import flops_of
 
 aten = torch.ops.aten
 _ROUNDS, _LEAST_S = 7, 0.01

@@ -157,7 +157,7 @@ def _terminal() -> Diagnosis:
     encoding = getattr(sys.stdout, "encoding", "") or getattr(sys.__stdout__, "encoding", "") or "unknown"
     if encoding.lower().replace("-", "") != "utf8":
         words = f"its encoding is {encoding}, so some characters appear as ?"
-        return Diagnosis(NOTE, "terminal", words, "Set LANG=C.UTF-8 or the like.")
+        return Diagnosis(NOTE, "terminal", words, "Set LANG=C.UTF-8 or another UTF-8 locale.")
     return Diagnosis(OK, "terminal", f"{os.environ.get('TERM', 'no TERM')}, UTF-8")
 
 

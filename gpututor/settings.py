@@ -86,7 +86,7 @@ def _theme_fault(name: str, themes: Collection[str] = ()) -> str:
 
 
 def _editor_fault(command: str) -> str:
-    return "" if command.isprintable() else "a command is one line"
+    return "" if command.isprintable() else "a command must be one line"
 
 
 def _device_fault(name: str) -> str:
@@ -233,7 +233,7 @@ def _read_keys(
     """Return the valid entries of the table of keys, and a line and a mistake for each of the others."""
     start = _line_of(text, KEYS)
     if not isinstance(table, dict):
-        return (), [(start, f'{KEYS} is a table: a line [{KEYS}], then lines such as run = "alt+e".')]
+        return (), [(start, f'{KEYS} must be a table: a line [{KEYS}], then lines such as run = "alt+e".')]
     faults: dict[str, str] = {}
     entries: list[tuple[str, tuple[str, ...]]] = []
     for name, value in table.items():
@@ -241,7 +241,7 @@ def _read_keys(
         if isinstance(keys, list) and keys and all(isinstance(key, str) for key in keys):
             entries.append((name, tuple(keys)))
         else:
-            faults[name] = 'it is a key such as "alt+e", or a list of keys such as ["h", "f7"].'
+            faults[name] = 'it must be a key such as "alt+e", or a list of keys such as ["h", "f7"].'
     faults |= key_faults(tuple(entries))
     lines = [
         (_line_of(text, name, start), f"{KEYS}: {name} = {_toml_text(table[name])}: {fault}")
@@ -253,11 +253,11 @@ def _read_keys(
 def fault_of(setting: Setting, value: object) -> str:
     """Return the mistake in `value`; empty if it is valid."""
     if type(value) is not type(setting.default):
-        return "it is " + (_listed(setting.choices) if setting.choices else "a text in quotes")
+        return "it must be " + (_listed(setting.choices) if setting.choices else "a text in quotes")
     if value in setting.choices or value == setting.default:
         return ""
     if setting.fault is None or not isinstance(value, str):
-        return f"it is {_listed(setting.choices)}"
+        return f"it must be {_listed(setting.choices)}"
     return setting.fault(value)
 
 
@@ -267,7 +267,7 @@ def settings_text(settings: Settings) -> str:
     for setting in SETTINGS:
         lines.append(f"# {setting.help}")
         # A setting with other valid values than the choices says so itself.
-        if values := (setting.fault("") if setting.fault else f"it is {_listed(setting.choices)}"):
+        if values := (setting.fault("") if setting.fault else f"it must be {_listed(setting.choices)}"):
             lines.append(f"# {values[0].upper()}{values[1:]}.")
         lines += [f"{setting.key} = {_toml_text(getattr(settings, setting.key))}", ""]
     lines += [

@@ -4,7 +4,6 @@ from gpututor.checks.after_call import after_call
 from gpututor.checks.compilations import compilations
 from gpututor.checks.files import Wanted, files
 from gpututor.checks.identity import aliasing, identity, unmodified
-from gpututor.checks.kernels import coalesced, in_bounds, no_races, programs, traffic
 from gpututor.checks.launches import launches
 from gpututor.checks.measurement import UNKNOWN, Taken, copies, enclosed, launch_to_end, measurement, taken
 from gpututor.checks.memory import memory
@@ -18,6 +17,7 @@ from gpututor.checks.speed import speed
 from gpututor.checks.streams import overlap, races
 from gpututor.checks.structure import structure
 from gpututor.checks.transfers import syncs, transfers
+from gpututor.checks.triton_kernels import coalesced, in_bounds, no_races, programs, traffic
 from gpututor.checks.value import value
 
 __all__ = [

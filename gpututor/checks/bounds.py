@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpututor.checks.authors import call_author, fault_of
+from gpututor.checks.author_errors import call_author, fault_of
 from gpututor.checks.model import Call, Machine, count
 from gpututor.errors import CourseError
 from gpututor.trace.events import Event, lines_of

@@ -43,7 +43,7 @@ class Wanted:
     how: How
     """Format. Decides what `look` gets: the values of a checkpoint or JSON, a text, or the list of a trace's events."""
     like: Reference | None = None
-    """Function of the drawn inputs that returns the right content. A module stands for its state dict."""
+    """Function of the drawn inputs that returns the right content. A module is compared by its state dict."""
     devices: str = ""
     """Devices of a checkpoint's tensors when saved: `cpu` if it has to open on any machine."""
     look: Callable[[Any, Call], str | None] | None = None

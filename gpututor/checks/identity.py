@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from gpututor.checks.authors import call_author
+from gpututor.checks.author_errors import call_author
 from gpututor.checks.model import (
     Applies,
     Call,

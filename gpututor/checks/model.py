@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 
-from gpututor.checks.authors import check_fits, fault_of
+from gpututor.checks.author_errors import check_fits, fault_of
 from gpututor.checks.python_syntax import return_line
 from gpututor.checks.trees import map_tensors
 from gpututor.checks.trees import part_name as part_name  # for authors, see docs/authors/own-checks.md

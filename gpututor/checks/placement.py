@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gpututor.checks.authors import call_author
+from gpututor.checks.author_errors import call_author
 from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, in_each_call
 from gpututor.checks.trees import part_at, part_name, tensors_by_path
 from gpututor.trace.events import Event

@@ -33,7 +33,7 @@ WHY = "Correct code can still waste most of the device. Comparing its time with 
 ROUNDING = 1 + 1e-9
 """Factor for rounding errors of times: a submission that takes exactly the limit passes."""
 _BEFORE = 0
-"""A line number that stands for the code before the first launch of a call."""
+"""Line number of the code before the first launch of a call."""
 _COSTLY = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE, Kind.SYNCHRONISE)
 _ADVICE = {
     Status.TOO_SLOW: "Run `gpututor trace` on it: look for waits, copies and launches inside loops.",

@@ -119,7 +119,7 @@ def _first_step(path: str, whole: Any) -> tuple[str | int, str, Any]:
 
 
 def part_at(tree: Any, path: str) -> Any:
-    """Return the part of a tree at `path`, or None. A text, such as a device's name, stands for all parts below it."""
+    """Return the part of a tree at `path`, or None. A text, such as a device's name, applies to all parts below it."""
     for step in path.split(".") if path else ():
         number = int(step) if step.isdecimal() else -1
         match tree:

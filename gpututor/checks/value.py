@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gpututor.checks.authors import call_author
+from gpututor.checks.author_errors import call_author
 from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, in_each_call
 from gpututor.checks.trees import describe_expected, describe_key, first_difference, part_name, to_tree
 from gpututor.protocol.values import ObservedArray, ObservedModule, ObservedObject, ObservedTensor

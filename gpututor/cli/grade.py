@@ -21,7 +21,7 @@ from pathlib import Path
 
 from gpututor.cli.annotations import FORMS, GradedFile, annotations_of, append_job_summary
 from gpututor.cli.device_options import add_device_arguments, check_one_model, print_settings, settle_device
-from gpututor.cli.grading_parts import isolation_for, rejection, request_for, save_attempt
+from gpututor.cli.grading import isolation_for, rejection, request_for, save_attempt
 from gpututor.cli.options import attempt_writer, check_own_file, chosen_course, chosen_workspace, whole_number
 from gpututor.cli.terminal import ProgressLine, columns, fitting
 from gpututor.course.model import Exercise

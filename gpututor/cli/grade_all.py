@@ -14,7 +14,7 @@ from gpututor.classroom.gradebook.marking import GradedAttempt
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Class, Student, Submission
 from gpututor.cli.annotations import GradedFile, annotations_of, append_job_summary
-from gpututor.cli.grading_parts import isolation_for, rejection, request_for, save_attempt
+from gpututor.cli.grading import isolation_for, rejection, request_for, save_attempt
 from gpututor.cli.options import attempt_writer, chosen_workspace
 from gpututor.cli.terminal import ProgressLine, fitting
 from gpututor.course.model import Course, Exercise

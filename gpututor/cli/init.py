@@ -33,7 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
     if new:
         print(f"{len(new)} new file{'s' * (len(new) != 1)} in {workspace.folder}")
     else:
-        print(f"Nothing was missing in {workspace.folder}")
+        print(f"Nothing was missing from {workspace.folder}")
     if before is not None and before.folder != workspace.folder:
         print(f"From now on this is your folder. It was {before.folder}; `gpututor init {before.folder}` goes back.")
     for exercise in course.exercises:

@@ -45,7 +45,7 @@ class Verb:
 
 VERBS = (
     Verb("list", "the exercises, and your progress"),
-    Verb("init", "make your folder of solution files, or the files that are missing in it"),
+    Verb("init", "make your folder of solution files, or the files that are missing from it"),
     Verb("run", "run your file on the device, without grading it", takes_words=True),
     Verb("trace", "run a script and report its device time, copies and waits by line"),
     Verb("grade", "grade your file, check by check"),
@@ -107,7 +107,7 @@ def main(words: Sequence[str] | None = None) -> int:
             failure = TutorError("The disk is full.", "Free some space, then try again.")
         else:
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-            advice = "Check that the file exists, that you may write it, and that the disk has space. Then try again."
+            advice = "Check that the file exists and is writable, and that the disk has space. Then try again."
             failure = GradingError(f"{where}{error.strerror or error}.", advice)
         print_error(failure)
         return failure.exit_code

@@ -146,7 +146,7 @@ def describe_run(run: TracedRun, program: str) -> str:
         return f"gpututor: {program} ended {_ending(run.code)}, before its trace could be written.\n"
     process = run.shown
     if process.traceback:
-        return f"gpututor: the trace of {program} could not be read. This is a fault of gpututor:\n{process.traceback}"
+        return f"gpututor: the trace of {program} could not be read. This is a bug in gpututor:\n{process.traceback}"
     lines = textwrap.wrap(_head(process, program), WIDTH)
     if run.code:
         error = _error(run.main)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gpututor.cli.device_options import add_device_arguments, check_one_model, settle_device
 from gpututor.cli.grade import print_event
-from gpututor.cli.grading_parts import save_attempt
+from gpututor.cli.grading import save_attempt
 from gpututor.cli.hint import show_hints
 from gpututor.cli.options import (
     attempt_writer,

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from gpututor.checks.authors import (
+from gpututor.checks.author_errors import (
     AuthorFrame,
     authors_frames,
     check_fits,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpututor import __version__
-from gpututor.checks.authors import authors_frames, fault_of
+from gpututor.checks.author_errors import authors_frames, fault_of
 from gpututor.checks.model import Check, Machine, Run, Timing
 from gpututor.checks.work import reference_flops
 from gpututor.course.loader import load_exercise
@@ -58,11 +58,11 @@ from gpututor.judge.devices import (
     machine_specs,
     to_machine,
 )
+from gpututor.judge.inconsistencies import find_inconsistencies
 from gpututor.judge.isolation.probe import working
 from gpututor.judge.recorder import RecordingWriter
 from gpututor.judge.runner import Opener, RunObservation, RunPlan, SourceFile, make_run_plan, run_submission
 from gpututor.judge.source_review import names_of, review, suspicions_in
-from gpututor.judge.suspicions import find_inconsistencies
 from gpututor.judge.timing.measure import TIMING_WORKERS, measure
 from gpututor.judge.timing.sequential_test import MOST_PAIRS
 from gpututor.judge.verdicts import (

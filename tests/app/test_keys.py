@@ -125,7 +125,7 @@ def test_a_faulty_key_is_reported_with_its_line_and_ignored(lines: str, faulty: 
 def test_keys_that_are_no_table_are_reported() -> None:
     path = write('keys = "ctrl+b"\n')
     assert SettingsFile().faults == (
-        f'{path}, line 1: keys is a table: a line [keys], then lines such as run = "alt+e".',
+        f'{path}, line 1: keys must be a table: a line [keys], then lines such as run = "alt+e".',
     )
 
 

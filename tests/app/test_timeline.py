@@ -125,7 +125,7 @@ async def test_a_trace_that_is_not_there_any_more_is_told(env: AppEnv) -> None:
             file.unlink()
     async with env.start() as pilot:
         await open_device(pilot)
-        assert "The trace of with number=1 is not on this disk any more." in screen_text(pilot.app)
+        assert "The trace of with number=1 is no longer on this disk." in screen_text(pilot.app)
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gpututor import checks
-from gpututor.checks.authors import call_author
+from gpututor.checks.author_errors import call_author
 from gpututor.checks.model import Check, run_reference
 from gpututor.errors import CourseError
 from tests.support import ROOT

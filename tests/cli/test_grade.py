@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpututor import paths
-from gpututor.cli import grade, grading_parts
+from gpututor.cli import grade, grading
 from gpututor.cli.main import main
 from gpututor.grading.report import Outcome, Report
 from gpututor.progress.recordings import Recordings
@@ -206,7 +206,7 @@ def test_files_outside_the_workspace_are_graded_in_bubblewrap(
     grade.add_arguments(parser)
     words = [option.format(mine=own, theirs=solution) for option in options]
     arguments = parser.parse_args(["--workspace", str(own.parent.parent), "1.1", *words])
-    assert grading_parts.isolation_for(arguments) == isolation
+    assert grading.isolation_for(arguments) == isolation
 
 
 def test_without_bubblewrap_another_persons_file_is_not_graded(course: Path, solution: Path) -> None:

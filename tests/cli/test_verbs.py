@@ -13,7 +13,7 @@ import pytest
 
 from gpututor import doctor, paths
 from gpututor.cli import list as list_verb
-from gpututor.cli.grading_parts import save_attempt
+from gpututor.cli.grading import save_attempt
 from gpututor.cli.main import main
 from gpututor.cli.options import attempt_writer, open_progress
 from gpututor.course.loader import load_course
@@ -154,7 +154,7 @@ def test_init_makes_and_lists_the_missing_files(gpututor: Call, tmp_path: Path, 
     assert said.out.endswith(f"4 new files in {folder}\n")
     (folder / "01_lesson_1" / "01_twice_1_1.py").unlink()
     assert gpututor("init").out == f"made 01_lesson_1/01_twice_1_1.py\n1 new file in {folder}\n"
-    assert gpututor("init", str(folder)).out == f"Nothing was missing in {folder}\n"
+    assert gpututor("init", str(folder)).out == f"Nothing was missing from {folder}\n"
     (course_folder / "02_lesson_2" / "01_twice_2_1" / "starter.py").write_text("changed = 1\n")
     assert "`gpututor reset twice_2_1`" in gpututor("init").out
 

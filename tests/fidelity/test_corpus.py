@@ -18,7 +18,7 @@ from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.hardware.scenario import Scenario
 from gpututor.judge.devices import to_machine
-from gpututor.judge.suspicions import find_inconsistencies
+from gpututor.judge.inconsistencies import find_inconsistencies
 from gpututor.protocol.messages import MachineSpec
 from gpututor.trace.events import Kind
 from gpututor.worker.guard import TamperGuard

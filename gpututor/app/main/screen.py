@@ -155,7 +155,7 @@ class MainScreen(BaseScreen[None]):
             self.runs.find_devices(self._find_devices)
         broken = len(self.learner.course.problems)
         if broken:
-            self.status.show_message(f"{count(broken, 'fault')} in the course: `gpututor doctor` lists them.")
+            self.status.show_message(f"{count(broken, 'mistake')} in the course: see `gpututor doctor`.")
         elif self.learner.progress.notice:
             self.status.show_message(self.learner.progress.notice)
         elif not self.status.message and (passed := sum(lesson.passed for lesson in self.attempts.lessons)):

@@ -87,8 +87,8 @@ TAB_ABOUT = {
         " host launches work or computes.",
     ),
     "Lines": (
-        "The cost of each line in all calls of the run. The time is that of its kernels and copies, or of its waits if"
-        " those are longer. The work of backward() counts for the line that calls it.",
+        "The cost of each line in all calls of the run. The time covers its kernels and copies, or its waits if"
+        " the waits are longer. The work of backward() counts for the line that calls it.",
         "● marks the most expensive line, ! a line with a hazard.",
     ),
     "Figures": (
@@ -102,7 +102,7 @@ TAB_ABOUT = {
         " attempt, + costs more, = costs the same. Times are of all calls of the run.",
     ),
     "Both timelines": (
-        "The left attempt is above, the other one below. They share one scale: zooming and moving changes both. Bars"
+        "The left attempt is above, the other one below. They share one scale: zooming and moving change both. Bars"
         " below each other ran at the same time after the start.",
     ),
     "Hazards": (

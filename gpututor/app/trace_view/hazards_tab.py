@@ -93,7 +93,7 @@ def _problems(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_
             sentence = (
                 f"✗ Out of memory: {before}{place_words(place, view.file_name)} asks "
                 f"{escape_control_chars(curve.device)} for {size(failures[0].size_bytes)}{times}, "
-                f"and {size(failures[0].allocated)}{of} are already allocated."
+                f"and {size(failures[0].allocated)}{of} is already allocated."
             )
             yield _entry(view, sentence, "$text-error bold", [place], _REMEDY_FOR_MEMORY)
 

@@ -232,8 +232,8 @@ class _Drawing:
         """Describe the last allocation or free."""
         change = self._curve.last_change(self._cursor.number)
         if change is None:
-            return ", before anything was taken"
-        did = "took" if change.taken else "gave back"
+            return ", before anything was allocated"
+        did = "allocated" if change.taken else "freed"
         return f", {place_words(change.place, self._view.file_name)} {did} {size(change.size_bytes)}"
 
     def _held_row(self, held: LiveAllocation) -> Content:

@@ -233,7 +233,7 @@ def load(view: RunView) -> RunView:
         try:
             processes.append(_read(call, path))
         except FileNotFoundError:
-            missing.append(f"The trace of {call.words} is not on this disk any more.")
+            missing.append(f"The trace of {call.words} is no longer on this disk.")
         except Exception as error:  # a file can be damaged in any way
             missing.append(f"The trace of {call.words} cannot be read: {error}")
     loaded = LoadedCall(tuple(processes), tuple(missing), view.run.device)

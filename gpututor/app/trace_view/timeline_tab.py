@@ -143,7 +143,7 @@ def _source(place: Place, view: RunView, before: str, context: int, width: int) 
     line = line_of(place, view.file_name)
     if line is None:
         known = f"Caused by {escape_control_chars(str(place))}, which is not your file.\n"
-        return [(known if place.line is not None else "No line of yours caused this.\n", _PALE)]
+        return [(known if place.line is not None else "No line of your file caused this.\n", _PALE)]
     lines = view.source_lines
     if view.source is None or line > len(lines):
         return [(f"{before}{view.file_name}:{line}\n" if before else f"Line {line}\n", _PALE)]

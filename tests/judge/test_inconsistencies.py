@@ -14,7 +14,7 @@ from gpututor.checks.model import Call, MemoryUse, Run, Span
 from gpututor.grading.report import Outcome
 from gpututor.hardware.scenario import Scenario
 from gpututor.judge.devices import to_machine
-from gpututor.judge.suspicions import find_inconsistencies
+from gpututor.judge.inconsistencies import find_inconsistencies
 from gpututor.protocol.decode import Decoder
 from gpututor.protocol.encode import Encoder
 from gpututor.protocol.messages import MachineSpec
