@@ -343,11 +343,11 @@ WIDGETS: dict[str, tuple[Command, ...]] = {
         row("cycle_view", "v", "View", "Show exercises to do, started, passed, on a learning path (★), or all."),
     ),
     "course_filter": (
-        row("open", "", "Open", "Open the first match.", bar="Enter: open"),
-        row("clear", "", "Show all", "Show all again.", bar="Esc: show all"),
+        row("open", "", "Open", "Open the first match.", bar="Enter: Open"),
+        row("clear", "", "Show all", "Show all again.", bar="Esc: Show all"),
         row("rows",
              "down:move('cursor_down') up:move('cursor_up') pagedown:move('page_down') pageup:move('page_up')",
-             "Choose", "Go to another row.", bar="↓ ↑: choose"),
+             "Choose", "Go to another row.", bar="↓ ↑: Choose"),
     ),
     "reader": (
         row("scroll", "j:scroll_down k:scroll_up g:scroll_home G:scroll_end space:page_down", "Scroll",

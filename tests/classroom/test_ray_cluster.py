@@ -37,7 +37,7 @@ pytestmark = [
 ]
 
 STUDENTS = 24
-SUBMISSIONS = 200
+SUBMISSIONS = 100
 WITHIN_S = 300.0
 
 

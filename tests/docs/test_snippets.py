@@ -79,7 +79,7 @@ def test_pages_have_blocks_whose_adjacent_lines_are_printed_together() -> None:
     from gpututor.hardware.packages import TORCH
 
     text = PAGES[1].read_text(encoding="utf-8")
-    assert f"Tested with torch {TORCH.versions}." in text
+    assert f"tested with torch {TORCH.versions}." in text
     assert f"{', '.join(gpu_names())}." in text.replace("\n", " ")
 
 

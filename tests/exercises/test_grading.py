@@ -74,8 +74,8 @@ def test_right_code_passes_and_wrong_code_fails_on_very_different_gpus(exercise:
 @pytest.mark.long
 @pytest.mark.parametrize("exercise", EXERCISES[::-1])  # the last lessons take longest, so they begin first
 def test_the_gate_is_green_on_gpus_that_are_far_apart(exercise: Exercise, capsys: pytest.CaptureFixture[str]) -> None:
-    """`gpututor verify --models all` tries every model, before a release: it takes three times as long."""
-    code = main(["verify", str(exercise.folder), "--workers", "1", "--models", "T4,RTX 4090,H100,B200"])
+    """`gpututor verify --models all` tries every model, before a release: it takes many times as long."""
+    code = main(["verify", str(exercise.folder), "--workers", "1", "--models", "T4,B200"])
     assert code == 0, capsys.readouterr().out
 
 
